@@ -154,29 +154,42 @@ async fn when_the_person_who_took_over_hangs_up_so_does_the_caller() {
     assert_eq!(offhook.metric("offhook_ari_handed_on").await, 0.0);
 }
 
-async fn a_caller_nobody_takes_comes_back_to_the_agent_which_is_told_why() {
-    let bob = Phone::listen_without_answering().await;
-    for (endpoint, why) in [
-        (at(&bob), "no_answer"),
-        ("Local/busy@lab-targets".into(), "busy"),
-        ("Local/declines@lab-targets".into(), "refused"),
-        ("PJSIP/nobody".into(), "unreachable"),
-        ("Local/nowhere@lab-targets".into(), "unreachable"),
-    ] {
-        let (asterisk, offhook) = pbx(&[endpoint], "1s").await;
-        let mut caller = caller(&asterisk).await;
-        // The script's agent beeps what it is asked to say, and hears the caller again after that.
-        caller.wait_to_hear(AGENT_HZ, ms(1500), SOON).await;
-        if why == "no_answer" {
-            caller.wait_to_hear(880.0, ms(500), SOON).await;
-        }
-        assert!(offhook.log().contains(&format!("reason=\"{why}\"")), "{why}:\n{}", offhook.log());
-        let channels = asterisk.channels().await;
-        assert_eq!(channels.len(), 2, "{why}: the caller and offhook: {channels:?}");
-        caller.hang_up().await;
-        assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up", "{why}");
-        asterisk.wait_empty(SOON).await;
+/// The caller comes back to the agent, which is told why.
+async fn nobody_takes(endpoint: String, why: &str) {
+    let (asterisk, offhook) = pbx(&[endpoint], "1s").await;
+    let mut caller = caller(&asterisk).await;
+    // The script's agent beeps what it is asked to say, and hears the caller again after that.
+    caller.wait_to_hear(AGENT_HZ, ms(1500), SOON).await;
+    if why == "no_answer" {
+        caller.wait_to_hear(880.0, ms(500), SOON).await;
     }
+    assert!(offhook.log().contains(&format!("reason=\"{why}\"")), "{}", offhook.log());
+    let channels = asterisk.channels().await;
+    assert_eq!(channels.len(), 2, "the caller and offhook: {channels:?}");
+    caller.hang_up().await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
+    asterisk.wait_empty(SOON).await;
+}
+
+async fn a_telephone_that_rings_in_vain_is_no_answer() {
+    let bob = Phone::listen_without_answering().await;
+    nobody_takes(at(&bob), "no_answer").await;
+}
+
+async fn a_busy_extension_is_told_as_such() {
+    nobody_takes("Local/busy@lab-targets".into(), "busy").await;
+}
+
+async fn an_extension_that_declines_is_told_as_such() {
+    nobody_takes("Local/declines@lab-targets".into(), "refused").await;
+}
+
+async fn a_telephone_that_is_not_there_is_unreachable() {
+    nobody_takes("PJSIP/nobody".into(), "unreachable").await;
+}
+
+async fn an_extension_that_is_not_there_is_unreachable() {
+    nobody_takes("Local/nowhere@lab-targets".into(), "unreachable").await;
 }
 
 async fn a_caller_who_hangs_up_while_it_rings_leaves_no_telephone_ringing() {
@@ -393,7 +406,11 @@ crate::scenes! {
     real:
         the_caller_hears_ringing_and_the_first_of_a_ring_group_to_answer_wins,
         an_extension_and_a_queue_of_the_dialplan_can_be_rung_and_see_who_calls,
-        a_caller_nobody_takes_comes_back_to_the_agent_which_is_told_why,
+        a_telephone_that_rings_in_vain_is_no_answer,
+        a_busy_extension_is_told_as_such,
+        an_extension_that_declines_is_told_as_such,
+        a_telephone_that_is_not_there_is_unreachable,
+        an_extension_that_is_not_there_is_unreachable,
         people_who_are_connected_stay_so_when_offhook_stops_and_when_it_starts_again,
         a_caller_leaves_a_message_in_a_mailbox,
         keys_reach_the_far_end_in_order,

@@ -107,7 +107,7 @@ fn answer(question: &[u8], left: &Mutex<Vec<Ipv4Addr>>, asked: &AtomicUsize) -> 
     Some(answer)
 }
 
-/// From now on nobody reaches [`FAR`], and whoever is there reaches nobody.
+/// From now on nobody reaches `FAR`, and whoever is there reaches nobody.
 pub fn swallows() {
     assert!(is_inside(), "only a network of one's own");
     let done = Command::new("sh").args(["-c", VANISH]).status().expect("a shell");

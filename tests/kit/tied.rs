@@ -115,6 +115,8 @@ impl Drop for Held {
 
 impl Ports {
     const BLOCKS: u16 = (PORTS.end - PORTS.start) / BLOCK;
+    /// One place for all programs of tests, wherever each of them keeps its other files.
+    const LOCKS: &str = "/tmp/offhook-test-ports";
 
     /// Ports of this process, of which nothing else of it has one.
     fn take(&mut self, count: u16) -> Option<Range<u16>> {
@@ -140,14 +142,13 @@ impl Ports {
 
     /// One more block, which no other process has.
     fn add_block(&mut self) -> Option<()> {
-        let folder = std::env::temp_dir().join("offhook-test-ports");
-        std::fs::create_dir_all(&folder).ok()?;
+        std::fs::create_dir_all(Self::LOCKS).ok()?;
         for number in (0..Self::BLOCKS).map(|number| (self.next_block + number) % Self::BLOCKS) {
             let first = PORTS.start + number * BLOCK;
             if self.blocks.iter().any(|(block, _)| *block == first) {
                 continue;
             }
-            let file = File::options().create(true).append(true).open(folder.join(first.to_string()));
+            let file = File::options().create(true).append(true).open(format!("{}/{first}", Self::LOCKS));
             if let Some(file) = file.ok().filter(|file| file.try_lock().is_ok()) {
                 self.next = usize::from(BLOCK / 2) * self.blocks.len();
                 self.blocks.push((first, file));

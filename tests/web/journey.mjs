@@ -1,4 +1,4 @@
-// What people do with the page: VIEW says whether at a desk, on a phone, or without scripts.
+// What people do with the page: VIEW says what, and whether at a desk, on a phone, or without scripts.
 
 import { editsTheConfiguration, losesTheRace, publishesByKeyboard, triesAContext, writesABomb } from "./contexts.mjs";
 import { reachesEveryPage, tabTo } from "./keyboard.mjs";
@@ -396,17 +396,21 @@ async function byKeyboard(page) {
   check(await page.evaluate(() => document.activeElement.id === "main"), "it leads to the content");
 }
 
-async function withScripts(viewport) {
-  // Both sets of colours are looked at.
+// Both sets of colours are looked at. What is the same on a window of any size is done at the desk.
+async function withScripts(viewport, journey) {
   const context = await browser({ viewport, acceptDownloads: true, colorScheme: viewport === PHONE ? "dark" : "light" });
   const page = context.pages()[0];
   watch(page, problems);
+  await journey(page, context, viewport);
+  await context.close();
+}
+
+async function followsCalls(page, context, viewport) {
   await logsIn(page);
   await hangsUp(page, await seesCalls(page));
   await listensIn(page);
   await searches(page);
   await reads(page);
-  // What is the same on a window of any size is done at the desk.
   if (viewport === WIDE) {
     await goesAwayWhileListening(page, viewport);
     await followsACall(page);
@@ -414,9 +418,13 @@ async function withScripts(viewport) {
     await worksByKeyboard(page);
     await isOutOfDate(page);
     await hasManyWindows(page, context);
-    await isLoggedOut(page, context);
   }
+  await isLoggedOut(page, context);
   await deletes(page);
+}
+
+async function runsOffhook(page, context, viewport) {
+  await logIn(page, "admin");
   await runsTheEngine(page);
   await editsTheConfiguration(page, look);
   if (viewport === WIDE) {
@@ -430,7 +438,6 @@ async function withScripts(viewport) {
   await addsAServer(page, look);
   await page.getByRole("button", { name: "Log out" }).click();
   await looksOnly(page);
-  await context.close();
 }
 
 // Everything is there without scripts, too.
@@ -449,7 +456,13 @@ async function withoutScripts() {
   await plain.close();
 }
 
-const views = { desk: () => withScripts(WIDE), phone: () => withScripts(PHONE), plain: withoutScripts };
+const views = {
+  "calls at a desk": () => withScripts(WIDE, followsCalls),
+  "calls on a phone": () => withScripts(PHONE, followsCalls),
+  "the engine at a desk": () => withScripts(WIDE, runsOffhook),
+  "the engine on a phone": () => withScripts(PHONE, runsOffhook),
+  "without scripts": withoutScripts,
+};
 await views[process.env.VIEW]();
 
 // The log-in is refused once on purpose, with a status that browsers tell on their console, and a stream ends with a session;

@@ -165,20 +165,32 @@ async fn people_use_the_page(view: &str) {
 /// Issue 7: log in, see a call appear and end, hang one up, search, open a call, delete it; by keyboard, and without anything
 /// that a screen reader stumbles over.
 #[tokio::test(flavor = "multi_thread")]
-async fn people_use_the_page_at_a_desk() {
-    people_use_the_page("desk").await;
+async fn people_follow_calls_at_a_desk() {
+    people_use_the_page("calls at a desk").await;
 }
 
 /// Issue 7: the same on a phone, in the dark colours.
 #[tokio::test(flavor = "multi_thread")]
-async fn people_use_the_page_on_a_phone() {
-    people_use_the_page("phone").await;
+async fn people_follow_calls_on_a_phone() {
+    people_use_the_page("calls on a phone").await;
+}
+
+/// Issue 7: run the engine, change its configuration, its tools and its servers, with others who do so too.
+#[tokio::test(flavor = "multi_thread")]
+async fn people_run_the_engine_at_a_desk() {
+    people_use_the_page("the engine at a desk").await;
+}
+
+/// Issue 7: the same on a phone, in the dark colours.
+#[tokio::test(flavor = "multi_thread")]
+async fn people_run_the_engine_on_a_phone() {
+    people_use_the_page("the engine on a phone").await;
 }
 
 /// Issue 7: a call is seen and hung up where the browser runs no scripts.
 #[tokio::test(flavor = "multi_thread")]
 async fn people_use_the_page_without_scripts() {
-    people_use_the_page("plain").await;
+    people_use_the_page("without scripts").await;
 }
 
 /// What the pictures show besides: who answers as many callers as the plots of *Providers* need, and where an operator can

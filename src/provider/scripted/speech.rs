@@ -100,7 +100,10 @@ fn tone(hertz: f32, length: Duration, format: Format) -> Bytes {
     let rate = format.rate as f32;
     let samples = (length.as_secs_f32() * rate) as usize;
     let wave = |i: usize| (TONE_AMPLITUDE * (std::f32::consts::TAU * hertz * i as f32 / rate).sin()) as i16;
-    let samples: Vec<u8> = (0..samples).flat_map(|i| wave(i).to_le_bytes()).collect();
+    let mut samples = vec![0; 2 * samples];
+    for (i, sample) in samples.chunks_exact_mut(2).enumerate() {
+        sample.copy_from_slice(&wave(i).to_le_bytes());
+    }
     let mut audio = Vec::with_capacity(samples.len());
     Converter::new(Format { encoding: Encoding::Linear, ..format }, format).push(&samples, &mut audio);
     audio.into()
