@@ -77,8 +77,8 @@ PLAN = [
     Run("real", threads=3 * CORES, skip=sum(ALONE, ()), limit=900),
     *(Run("real", only=group, alone=True) for group in ALONE),
 ]
-# How much it makes way: a tenth of the processor is its own, so that no test of it waits for a thread that never runs.
-NICE = 10
+# A tenth of the processor remains its own, so that no test of it waits for a thread that never runs.
+MAKES_WAY = ("nice", "-n", "10")
 # Rows of `--quick`: whatever runs without Asterisk, a browser and other people's programs.
 QUICK = ("*", "lib", "whole_calls")
 
@@ -195,13 +195,12 @@ def run_program(run: Run, program: Program, names: list[str], everything: bool, 
     title = program.name + "".join(f" {part}" for part in run.only) + "".join(f" without {part}" for part in run.skip)
     outcome = Outcome(title)
     flags = ["--test-threads", str(run.threads), "--exact"]
-    way = ["nice", "-n", str(NICE)] if run.beside else []
     flags += ["--include-ignored"] if everything and run.real else []
     print(f"=== {title}: {len(names)} tests, {run.threads} at once", flush=True)
     began = time.monotonic()
     watch = Stopwatch(names, run.threads, began)
     total, reached_limit = None, threading.Event()
-    child = subprocess.Popen([*way, program.path, *flags, *names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    child = subprocess.Popen([*(MAKES_WAY if run.beside else ()), program.path, *flags, *names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                              errors="replace", cwd=program.folder, env=environment(run, program), start_new_session=True)
 
     def stop() -> None:
@@ -257,7 +256,7 @@ def run_documentation(arguments: list[str], filters: list[str], kept: Path) -> O
     once more, which takes longer than everything here."""
     print("=== documentation", flush=True)
     began = time.monotonic()
-    command = cargo("test", "--doc", *arguments, *(["--", *filters] if filters else []))
+    command = [*MAKES_WAY, *cargo("test", "--doc", *arguments, *(["--", *filters] if filters else []))]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
                           env=os.environ | {"RUSTDOC": str(ROOT / "tests/lab/rustdoc.sh")})
     (kept / "documentation.txt").write_text(done.stdout)
@@ -291,6 +290,8 @@ def planned(programs: list[Program], quick: bool) -> list[tuple[Run, Program]]:
     for run in PLAN:
         if not quick or (run.program in QUICK and not run.real):
             meant = (one for one in programs if one.name == run.program or (run.program == "*" and one.name not in named))
+            # `--lib` has the core's own tests built twice: they are those of its program `units`.
+            meant = (one for one in meant if not (quick and one.name.endswith("/lib")))
             found += [(run, program) for program in meant]
     return found
 
@@ -318,13 +319,14 @@ def main() -> int:
     def take(meant: Callable[[Run], bool]) -> list[Outcome]:
         return [run_program(run, program, names, everything, kept) for run, program, names in rows if meant(run)]
 
+    def compute() -> list[Outcome]:
+        return take(lambda run: run.beside) + ([] if quick else [run_documentation(arguments, filters, kept)])
+
     with ThreadPoolExecutor(1) as pool:
-        beside = pool.submit(take, lambda run: run.beside)
+        computed = pool.submit(compute)
         in_real_time = take(lambda run: not run.beside and not run.alone)
-        outcomes += beside.result() + in_real_time
+        outcomes += computed.result() + in_real_time
     outcomes += take(lambda run: run.alone)
-    if not quick:
-        outcomes.append(run_documentation(arguments, filters, kept))
 
     print("\nSeconds by program, and how many of them each core computed:")
     for outcome in outcomes:

@@ -35,7 +35,7 @@ providers:
       script:
         - say: "Good morning, this is the town library. How can I help you?"
         - say: "We are open from nine to six, and on Thursdays until eight."
-        - tone: { hertz: 440, for: 600s }
+        - tone: { hertz: 440, for: 120s }
   reader: { scripted: { script: [{ say: "Which book?" }, { listen: {} }, { say: "We have it." }, { listen: {} }] } }
   spare: { scripted: { script: [silence] } }
 contexts:
