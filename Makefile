@@ -15,12 +15,11 @@ demo: ## one call by a synthetic caller, no Asterisk and no key needed; KEEP=1 k
 	@$(CARGO) build --bin offhook --bin aviation_atis
 	@$(BUILT)/debug/offhook demo $(if $(KEEP),--keep)
 
-test: setup ## every test, with a real Asterisk and real phones; ONLY=NAME: those with it in their name; REAL=all: every scene
+test: setup ## lints and every test, with a real Asterisk and real phones; ONLY=NAME: those with it in their name; REAL=all: every scene
 	@CARGO="$(CARGO)" REAL="$(REAL)" tests/lab/run_tests.py --locked $(if $(ONLY),-- $(ONLY))
 
 quick: ## after each edit: lints, the core, the library and whole calls in virtual time
 	@CARGO="$(CARGO)" tests/lab/run_tests.py --quick --locked $(if $(ONLY),-- $(ONLY))
-	$(CARGO) clippy --locked --lib --bins -- -D warnings
 
 pbx: ## a real Asterisk with offhook attached, for your softphone (PBX_BIND=ADDRESS for one on another machine)
 	@tests/lab/setup.sh pbx

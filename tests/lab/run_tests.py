@@ -3,7 +3,7 @@
 
     run_tests.py [--quick] [ARGUMENT OF CARGO TEST…] [-- FILTER…]
 
-`--quick` leaves out what runs in real time and the documentation. A FILTER is a part of a test's name; without one all
+`--quick` leaves out what runs in real time, the documentation, and of the calls in virtual time what others stand for. A FILTER is a part of a test's name; without one all
 tests run. REAL=all in the environment also runs the tests that are marked as ignored: every scene on the real Asterisk.
 
 The output of each program is kept whole in `target/tests`, the seconds of each test in `seconds.txt` there, and what a
@@ -23,7 +23,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -69,8 +68,8 @@ SCENES = Run("whole_calls", threads=3 * CORES, only=("::real::", "::only_real::"
 # What computes has as many threads as there are cores; what also waits for time, a browser or another program has more. Two runs are
 # under way at a time: one in real time, which waits for most of it, and one that computes and makes way for it.
 PLAN = [
-    Run("whole_calls", threads=CORES + 1, skip=("::real::", "::only_real::"), in_memory=True, beside=True),
-    Run("lib", threads=CORES + 1, beside=True),
+    Run("whole_calls", threads=2 * CORES, skip=("::real::", "::only_real::"), in_memory=True, beside=True),
+    Run("lib", threads=3 * CORES, beside=True),
     Run("house", threads=CORES, beside=True),
     Run("*", beside=True),
     SCENES,
@@ -79,8 +78,14 @@ PLAN = [
 ]
 # A tenth of the processor remains its own, so that no test of it waits for a thread that never runs.
 MAKES_WAY = ("nice", "-n", "10")
-# Rows of `--quick`: whatever runs without Asterisk, a browser and other people's programs.
-QUICK = ("*", "lib", "whole_calls")
+# Rows of `--quick`, whatever runs without Asterisk, a browser and other people's programs, and which of their tests it leaves out:
+# one vendor's column of the table stands for all, the core has tests of its own for turns, and other scenes use each leg.
+QUICK = {
+    "*": (),
+    "lib": (),
+    "whole_calls": ("table::deepgram", "table::elevenlabs", "table::gemini", "table::pipeline", "stages::programs", "turn_taking::",
+                    "what_is_seen_of_each_leg"),
+}
 
 
 @dataclasses.dataclass
@@ -110,6 +115,8 @@ def cargo(*arguments: str) -> list[str]:
 def build(arguments: list[str]) -> list[Program]:
     """Builds all test programs; ends the run where that fails."""
     command = cargo("test", "--no-run", "--message-format=json-render-diagnostics", *arguments)
+    # clippy-driver is the compiler with the lints, so what it builds needs no second look. Each lint is an error.
+    os.environ |= {"RUSTC_WORKSPACE_WRAPPER": "clippy-driver", "CLIPPY_ARGS": "-Dwarnings"}
     programs = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as child:
         for line in child.stdout:
@@ -192,7 +199,7 @@ class Stopwatch:
 
 
 def run_program(run: Run, program: Program, names: list[str], everything: bool, kept: Path) -> Outcome:
-    title = program.name + "".join(f" {part}" for part in run.only) + "".join(f" without {part}" for part in run.skip)
+    title = program.name + "".join(f" {part}" for part in run.only) + (f" without {', '.join(run.skip)}" if run.skip else "")
     outcome = Outcome(title)
     flags = ["--test-threads", str(run.threads), "--exact"]
     flags += ["--include-ignored"] if everything and run.real else []
@@ -214,7 +221,7 @@ def run_program(run: Run, program: Program, names: list[str], everything: bool, 
 
     def read() -> None:
         nonlocal total
-        with open(kept / f"{title.replace('/', '-').replace(' ', '_').replace(':', '')}.txt", "w") as file:
+        with open(kept / f"{re.sub(r"[^\w-]+", "_", title)[:80]}.txt", "w") as file:
             for line in child.stdout:
                 file.write(line)
                 lines.append(line)
@@ -288,6 +295,8 @@ def planned(programs: list[Program], quick: bool) -> list[tuple[Run, Program]]:
     named = {run.program for run in PLAN}
     found = []
     for run in PLAN:
+        if quick:
+            run = dataclasses.replace(run, skip=run.skip + QUICK.get(run.program, ()))
         if not quick or (run.program in QUICK and not run.real):
             meant = (one for one in programs if one.name == run.program or (run.program == "*" and one.name not in named))
             # `--lib` has the core's own tests built twice: they are those of its program `units`.
@@ -316,17 +325,17 @@ def main() -> int:
     print(f"    {outcomes[0].seconds:6.1f} s  building", flush=True)
     rows = [(run, program, names) for run, program in planned(programs, quick) if (names := chosen(run, program, filters))]
 
-    def take(meant: Callable[[Run], bool]) -> list[Outcome]:
-        return [run_program(run, program, names, everything, kept) for run, program, names in rows if meant(run)]
+    def take(row: tuple[Run, Program, list[str]]) -> Outcome:
+        return run_program(*row, everything, kept)
 
-    def compute() -> list[Outcome]:
-        return take(lambda run: run.beside) + ([] if quick else [run_documentation(arguments, filters, kept)])
-
-    with ThreadPoolExecutor(1) as pool:
-        computed = pool.submit(compute)
-        in_real_time = take(lambda run: not run.beside and not run.alone)
-        outcomes += computed.result() + in_real_time
-    outcomes += take(lambda run: run.alone)
+    # A library's tests wait too, so that the quick ones run two programs at a time.
+    with ThreadPoolExecutor(2 if quick else 1) as pool:
+        begun = [pool.submit(take, row) for row in rows if row[0].beside]
+        if not quick:
+            begun.append(pool.submit(run_documentation, arguments, filters, kept))
+        in_real_time = [take(row) for row in rows if not row[0].beside and not row[0].alone]
+        outcomes += [one.result() for one in begun] + in_real_time
+    outcomes += [take(row) for row in rows if row[0].alone]
 
     print("\nSeconds by program, and how many of them each core computed:")
     for outcome in outcomes:
