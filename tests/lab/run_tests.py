@@ -3,8 +3,9 @@
 
     run_tests.py [--quick] [ARGUMENT OF CARGO TEST…] [-- FILTER…]
 
-`--quick` leaves out what runs in real time, the documentation, and of the calls in virtual time what others stand for. A FILTER is a part of a test's name; without one all
-tests run. REAL=all in the environment also runs the tests that are marked as ignored: every scene on the real Asterisk.
+`--quick` leaves out what runs in real time, the documentation, and of the calls in virtual time what others stand for. A FILTER
+is a part of a test's name; without one all tests run. REAL=all in the environment also runs the tests that are marked as
+ignored: every scene on the real Asterisk.
 
 The output of each program is kept whole in `target/tests`, the seconds of each test in `seconds.txt` there, and what a
 program says of failures is shown. At the end stand the seconds of each program, the slowest tests and, alone on the last
@@ -207,8 +208,9 @@ def run_program(run: Run, program: Program, names: list[str], everything: bool, 
     began = time.monotonic()
     watch = Stopwatch(names, run.threads, began)
     total, reached_limit = None, threading.Event()
-    child = subprocess.Popen([*(MAKES_WAY if run.beside else ()), program.path, *flags, *names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                             errors="replace", cwd=program.folder, env=environment(run, program), start_new_session=True)
+    command = [*(MAKES_WAY if run.beside else ()), program.path, *flags, *names]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", cwd=program.folder,
+                             env=environment(run, program), start_new_session=True)
 
     def stop() -> None:
         reached_limit.set()
@@ -217,11 +219,12 @@ def run_program(run: Run, program: Program, names: list[str], everything: bool, 
     limit = threading.Timer(run.limit, stop)
     if not (everything and run.real):
         limit.start()
+    name = re.sub(r"[^\w-]+", "_", title)[:80]
     lines, counts = [], {"ok": 0, "FAILED": 0, "ignored": 0}
 
     def read() -> None:
         nonlocal total
-        with open(kept / f"{re.sub(r"[^\w-]+", "_", title)[:80]}.txt", "w") as file:
+        with open(kept / f"{name}.txt", "w") as file:
             for line in child.stdout:
                 file.write(line)
                 lines.append(line)
