@@ -49,6 +49,9 @@ const GOES_ON_WITHIN: Duration = Duration::from_millis(320);
 const ECHO_USUAL_MAX: Duration = Duration::from_millis(320);
 /// Who says something short so long before the end of what the agent says, or later, answers it.
 const ANSWERS_WITHIN: Duration = Duration::from_millis(600);
+/// Speech that lets in a caller who goes on with a turn into which the agent has come: a letter that is spelled lasts
+/// hardly longer. It is more than a click, and so short that the agent says one word.
+const GOES_ON_SPEECH: Duration = Duration::from_millis(160);
 /// How much sooner who tries again is let in.
 const AGAIN_PERCENT: u32 = 75;
 /// Echo that set off the detector so often …
@@ -329,7 +332,6 @@ impl TurnTaker {
     /// Who transcribes the caller believes that the turn is over, or that it is not.
     pub fn seems_over(&mut self, over: bool) {
         if matches!(self.state, State::Caller { .. }) {
-            self.pace.hint(if over { Ending::Finished } else { Ending::Open });
             self.pace.told_over(over);
         }
     }
@@ -375,9 +377,7 @@ impl TurnTaker {
             self.pace.paused(frame.begin.saturating_duration_since(*last_voiced));
             *last_voiced = frame.end;
             if std::mem::take(may_end) {
-                // What the words told was about what was said so far.
-                self.pace.hint(Ending::Unknown);
-                self.pace.told_over(false);
+                self.pace.goes_on();
                 out.push(TurnEvent::GoesOn);
             }
             return;
@@ -465,6 +465,7 @@ impl TurnTaker {
             Some(away) if candidate.onset() < away.last_voiced + GOES_ON_WITHIN => {
                 usual.saturating_sub(candidate.onset() - away.onset)
             }
+            _ if self.pace.was_cut_off(candidate.onset()) && !self.echo.may_surprise() => GOES_ON_SPEECH.min(usual),
             Some(away) if candidate.onset() < away.last_voiced + AGAIN_WITHIN => usual * AGAIN_PERCENT / 100,
             // An echo ends soon after the agent has been paused; the longest one takes this long.
             _ if self.echo.may_surprise() => TurnRules::MIN_SPEECH_MAX,

@@ -1,77 +1,186 @@
-//! Whether what a caller has said so far sounds finished, as far as the last words tell.
+//! Whether a caller's turn is over, as far as the words so far tell.
 
-/// What the last words say about the end of a turn.
+mod spelling;
+
+/// What the words so far say about the end of a turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// Something has to follow: "and", "my number is", a number that is being dictated.
+    /// Letters or digits are being spelled: the next one follows after a pause.
+    Spelled,
+    /// Something has to follow: "and", "my number is", a comma.
     Open,
+    /// No words are known.
     #[default]
     Unknown,
-    /// A sentence, as the transcriber punctuates it, or as it believes by itself.
+    /// May be a sentence; nothing says that it is not.
+    Whole,
+    /// Clearly a complete turn: a question, a yes, a thank-you; a full stop, or the recogniser's own belief.
     Finished,
 }
 
-/// Digits at the end that are part of a longer number: "table for 4" is a sentence, "0 7 1" hardly.
-const DICTATED_DIGITS_MIN: usize = 3;
-
-/// Words that no sentence ends with, in English, German, French, Spanish, Italian, Dutch and Portuguese. Words that
-/// end sentences in another of these languages are left out, and so are single letters: callers spell.
+/// Words that never end a sentence in English, German, French, Spanish, Italian, Dutch or Portuguese, and fillers. A word
+/// that ends sentences in another of these languages is not here; a full stop behind one of these means nothing, since
+/// recognisers write full stops at pauses.
 const OPEN_WORDS: &[&str] = &[
-    "and", "but", "or", "because", "the", "an", "my", "your", "with", "from", "um", "uh", "er", "und", "aber", "oder",
-    "weil", "der", "die", "das", "ein", "eine", "einen", "mit", "von", "für", "mein", "meine", "äh", "ähm", "et",
-    "mais", "parce", "le", "les", "une", "du", "pour", "avec", "euh", "mon", "ma", "pero", "porque", "el", "los",
-    "una", "para", "con", "mi", "perché", "il", "lo", "di", "per", "ehm", "mio", "maar", "omdat", "het", "een", "van",
-    "voor", "met", "mijn", "mas", "os", "uma", "com", "meu", "minha", "que", "che", "dat", "dass", "if", "wenn", "si",
-    "als", "se",
+    "a", "aber", "and", "au", "aux", "because", "but", "che", "chez", "com", "con", "cuando", "dans", "dass", "de",
+    "del", "della", "des", "di", "e", "ehm", "einem", "einen", "el", "em", "en", "erm", "et", "euh", "för", "für",
+    "gli", "i'd", "i'll", "i'm", "i've", "if", "it's", "las", "les", "lo", "ma", "mais", "mas", "meinem", "meinen",
+    "mi", "mijn", "my", "nel", "ob", "omdat", "or", "os", "ou", "our", "para", "parce", "per", "pero", "por", "porque",
+    "quando", "que", "se", "sondern", "su", "sus", "that's", "the", "their", "there's", "uh", "uhm", "und", "uw",
+    "von", "we're", "weil", "wenn", "y", "your", "à", "äh", "ähm", "è",
 ];
+
+/// Words that something follows as a rule, and that end a sentence now and then, or do so in another of these languages:
+/// English "an" and "with", but German "Rufen Sie mich an." and "Das nehme ich mit.". They count only without a full stop.
+const MOSTLY_OPEN_WORDS: &[&str] = &[
+    "al", "als", "an", "are", "at", "avec", "da", "das", "dat", "der", "die", "do", "du", "een", "ein", "eine", "er",
+    "es", "est", "for", "from", "het", "i", "il", "is", "ist", "je", "la", "le", "los", "maar", "mein", "meine", "met",
+    "meu", "mia", "minha", "mio", "mit", "mon", "naar", "of", "oder", "perché", "pour", "si", "sur", "to", "um", "uma",
+    "un", "una", "une", "van", "voor", "votre", "was", "with", "é",
+];
+
+/// Alone they hold the turn, also with the full stop of a recogniser that writes one behind everything.
+const FILLERS: &[&str] = &["eh", "ehm", "er", "erm", "euh", "hm", "hmm", "mm", "uh", "uhm", "um", "äh", "ähm"];
+
+/// A turn of nothing but these is complete.
+const ANSWERS: &[&str] = &[
+    "bedankt", "bitte", "bye", "ciao", "correct", "danke", "dank", "exactly", "genau", "goodbye", "gracias", "graag",
+    "grazie", "ja", "je", "merci", "nee", "nein", "no", "non", "nope", "não", "obrigada", "obrigado", "ok", "okay",
+    "oui", "please", "si", "sim", "sure", "sì", "sí", "thank", "thanks", "tschüss", "u", "vale", "wel", "yeah", "yep",
+    "yes", "you",
+];
+/// More words than an answer has.
+const ANSWER_WORDS_MAX: usize = 4;
+
+/// Signs that end a sentence, besides those of questions and exclamations: Latin, Chinese, Hindi, Urdu.
+const FULL_STOPS: &[char] = &['.', '。', '｡', '।', '॥', '۔'];
+const QUESTIONS: &[char] = &['?', '!', '？', '！', '؟'];
+/// Signs behind which a sentence goes on.
+const GOES_ON: &[char] = &[',', ';', ':', '-', '–', '—', '…', '،', '؛', '，', '、'];
 
 impl Ending {
     pub fn of(text: &str) -> Self {
-        let text = text.trim_end();
-        match text.chars().next_back() {
-            None => return Self::Unknown,
-            Some(',' | ';' | ':' | '-' | '–' | '…') => return Self::Open,
-            Some('?' | '!') => return Self::Finished,
-            Some(_) => {}
+        let text = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '”' | '“' | '»' | ')'));
+        let words: Vec<String> = text.split_whitespace().map(bare).filter(|word| !word.is_empty()).collect();
+        let (Some(mark), Some(last)) = (text.chars().next_back(), words.last()) else { return Self::Unknown };
+        // The question mark behind a letter is that of a voice that rises because more follows.
+        if let Some(spelled) = spelling::ending(&words) {
+            return spelled;
         }
-        if text.ends_with("...") {
+        if GOES_ON.contains(&mark) || text.ends_with("...") {
             return Self::Open;
         }
-        let bare = text.trim_end_matches('.');
-        let dictated = bare.chars().rev().take_while(|c| c.is_ascii_digit() || " -.".contains(*c));
-        if dictated.filter(char::is_ascii_digit).count() >= DICTATED_DIGITS_MIN {
+        if QUESTIONS.contains(&mark) {
+            return Self::Finished;
+        }
+        let all = |list: &[&str]| words.iter().all(|word| list.contains(&&**word));
+        if all(FILLERS) {
             return Self::Open;
         }
-        let last = bare.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default().to_lowercase();
-        match OPEN_WORDS.contains(&&*last) {
-            true => Self::Open,
-            false if bare.len() < text.len() => Self::Finished,
-            false => Self::Unknown,
+        if words.len() <= ANSWER_WORDS_MAX && all(ANSWERS) {
+            return Self::Finished;
+        }
+        let stopped = FULL_STOPS.contains(&mark);
+        let open = OPEN_WORDS.contains(&&**last) || (!stopped && MOSTLY_OPEN_WORDS.contains(&&**last));
+        match (open || last.ends_with('\''), stopped) {
+            (true, _) => Self::Open,
+            (false, true) => Self::Finished,
+            (false, false) => Self::Whole,
         }
     }
+}
+
+/// A word in lower case without the punctuation around it. An apostrophe at its end belongs to it: "l'", "qu'".
+fn bare(word: &str) -> String {
+    let word = word.replace('’', "'").to_lowercase();
+    let word = word.trim_start_matches(|c: char| !c.is_alphanumeric());
+    word.trim_end_matches(|c: char| !c.is_alphanumeric() && c != '\'').to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn all_are(ending: Ending, texts: &[&str]) {
+        texts.iter().for_each(|text| assert_eq!(Ending::of(text), ending, "{text:?}"));
+    }
+
     #[test]
-    fn what_has_to_go_on_is_told_from_what_is_said() {
+    fn no_sentence_ends_behind_a_function_word_whatever_full_stop_a_recogniser_writes() {
+        all_are(
+            Ending::Open,
+            &[
+                "I would like to book a table and",
+                "I would like to book the.",
+                "Please tell me your",
+                "It's",
+                "My number is",
+                "parce que",
+                "Je voudrais l'",
+                "Ich möchte einen.",
+                "quiero hablar con",
+                "vorrei parlare con il",
+                "ik wil graag de",
+                "eu queria falar com",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_filler_or_a_comma_holds_the_turn() {
+        all_are(Ending::Open, &["well,", "Um", "Um.", "Er...", "äh, ähm", "I think…", "أريد،", "我想，"]);
+    }
+
+    #[test]
+    fn words_that_end_sentences_in_one_of_the_languages_are_closed_by_a_full_stop() {
         for text in [
-            "I would like to book a table and",
-            "Meine Nummer ist 0 3 0",
-            "parce que",
-            "well,",
-            "my number is 555-12",
-            "Um",
+            "Rufen Sie mich bitte an",
+            "Das nehme ich mit",
+            "Ja, ich brauche das",
+            "Doe maar",
+            "Ja, dat is het",
+            "That is the man I spoke with",
+            "Je viens avec",
         ] {
             assert_eq!(Ending::of(text), Ending::Open, "{text}");
+            assert_eq!(Ending::of(&format!("{text}.")), Ending::Finished, "{text}.");
         }
-        for text in ["How are you?", "I want a table for four.", "A table for 4.", "Ja, genau!"] {
-            assert_eq!(Ending::of(text), Ending::Finished, "{text}");
-        }
-        for text in ["", "  ", "opening hours", "a table for 4", "E", "I spell it A"] {
-            assert_eq!(Ending::of(text), Ending::Unknown, "{text}");
-        }
+    }
+
+    #[test]
+    fn a_sentence_without_a_full_stop_may_be_whole() {
+        all_are(
+            Ending::Whole,
+            &["opening hours", "a table for four", "a table for 4", "I have no idea", "मेरा नाम राम है"],
+        );
+    }
+
+    #[test]
+    fn questions_answers_and_full_stops_finish_a_turn_in_every_script() {
+        all_are(
+            Ending::Finished,
+            &[
+                "How are you?",
+                "I want a table for four.",
+                "A table for 4.",
+                "Ja, genau!",
+                "yes",
+                "No",
+                "Si.",
+                "thank you",
+                "dank je wel",
+                "He said \"no.\"",
+                "मेरा नाम राम है।",
+                "میرا نام احمد ہے۔",
+                "كم الساعة؟",
+                "我要一张桌子。",
+                "你好吗？",
+            ],
+        );
+    }
+
+    #[test]
+    fn without_words_nothing_is_known() {
+        all_are(Ending::Unknown, &["", "  ", "...", "?"]);
     }
 }

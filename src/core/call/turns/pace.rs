@@ -1,20 +1,31 @@
 //! How long a caller's silence has to be to end their turn.
 
 use super::ending::Ending;
+use crate::audio::FRAME;
 use std::time::{Duration, Instant};
 
-/// A caller who goes on within this time was only pausing, unless the agent has spoken since.
+/// A caller who goes on within this time was only pausing.
 const PAUSE_MAX: Duration = Duration::from_millis(1500);
+/// The same for somebody who spells: they look for the next letter, and are confused by an agent who talks into it.
+const SPELLED_PAUSE_MAX: Duration = Duration::from_secs(4);
+/// An agent that has been heard for less than this has said nothing yet that its caller could react to: people take
+/// longer to plan a reply.
+const CUT_OFF_WITHIN: Duration = Duration::from_millis(500);
 /// How much longer than the longest usual pause is waited.
 const LONGER_PERCENT: u32 = 140;
 /// The most that a caller's pace may stretch what is configured.
 const STRETCH_MAX: u32 = 2;
-/// What is waited of it after words that sound finished …
+/// What is waited of it after words that may be a sentence …
+const WHOLE_PERCENT: u32 = 94;
+/// … after words that are clearly finished …
 const FINISHED_PERCENT: u32 = 75;
-/// … but never less than this: the pause between two words.
+/// … but never less than this: the pause between two words …
 const FINISHED_MIN: Duration = Duration::from_millis(200);
-/// What is waited of it after words that something has to follow.
+/// … and after words that something has to follow.
 const OPEN_PERCENT: u32 = 160;
+/// What is waited at the least behind a letter or digit. Callers who spell slowly pause for 1.2 s, and some have to look
+/// for the next one.
+const SPELLED_PAUSE: Duration = Duration::from_millis(1_600);
 /// What is left of a long pause after each turn: one pause for thought does not slow down a whole call.
 const KEPT_PERCENT: u32 = 80;
 
@@ -29,13 +40,32 @@ pub(super) struct Pace {
     trusts: bool,
     /// … and has said that the turn is over.
     told_over: bool,
-    /// When the last turn ended, until the agent speaks.
-    ended: Option<Instant>,
+    /// The caller has gone on behind words that were taken for finished: recognisers write full stops at pauses.
+    doubts: bool,
+    /// How the last turn ended, until the next one begins.
+    ended: Option<Ended>,
+}
+
+/// A turn that is over.
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    last_voiced: Instant,
+    ending: Ending,
+    /// Frames in which the agent has been heard since.
+    answered: u32,
 }
 
 impl Pace {
     pub fn new(base: Duration) -> Self {
-        Self { base, longest: Duration::ZERO, ending: Ending::Unknown, trusts: false, told_over: false, ended: None }
+        Self {
+            base,
+            longest: Duration::ZERO,
+            ending: Ending::Unknown,
+            trusts: false,
+            told_over: false,
+            doubts: false,
+            ended: None,
+        }
     }
 
     pub fn set_base(&mut self, base: Duration) {
@@ -46,11 +76,18 @@ impl Pace {
         if self.trusts {
             return if self.told_over { FINISHED_MIN.min(self.base) } else { self.base * STRETCH_MAX };
         }
+        self.waits(self.ending)
+    }
+
+    /// The pause that ends a turn of this caller whose words end so.
+    fn waits(&self, ending: Ending) -> Duration {
         let usual = (self.longest * LONGER_PERCENT / 100).clamp(self.base, self.base * STRETCH_MAX);
-        match self.ending {
-            Ending::Unknown => usual,
-            Ending::Finished => (usual * FINISHED_PERCENT / 100).max(FINISHED_MIN.min(usual)),
+        match ending {
+            Ending::Spelled => usual.max(SPELLED_PAUSE),
             Ending::Open => (usual * OPEN_PERCENT / 100).min(self.base * STRETCH_MAX),
+            Ending::Unknown => usual,
+            Ending::Finished if !self.doubts => (usual * FINISHED_PERCENT / 100).max(FINISHED_MIN.min(usual)),
+            Ending::Whole | Ending::Finished => usual * WHOLE_PERCENT / 100,
         }
     }
 
@@ -63,32 +100,67 @@ impl Pace {
         self.trusts = trusts;
     }
 
+    /// What who transcribes the caller believes. It counts like the words; but a letter is a whole turn to most of them.
     pub fn told_over(&mut self, over: bool) {
         self.told_over = over;
+        if self.ending != Ending::Spelled {
+            self.ending = if over { Ending::Finished } else { Ending::Open };
+        }
     }
 
+    /// The caller has paused in their turn. Pauses of somebody who spells say nothing about those between their sentences.
     pub fn paused(&mut self, pause: Duration) {
-        self.longest = self.longest.max(pause);
+        if self.ending != Ending::Spelled {
+            self.longest = self.longest.max(pause);
+        }
+    }
+
+    /// The words were about what was said before the pause. Who spells goes on spelling until other words are known.
+    pub fn goes_on(&mut self) {
+        if self.ending != Ending::Spelled {
+            self.ending = Ending::Unknown;
+        }
+        self.told_over = false;
     }
 
     pub fn ended(&mut self, last_voiced: Instant) {
         self.longest = self.longest * KEPT_PERCENT / 100;
+        self.ended = Some(Ended { last_voiced, ending: self.ending, answered: 0 });
         self.ending = Ending::Unknown;
         self.told_over = false;
-        self.ended = Some(last_voiced);
     }
 
+    /// The agent was heard for a frame.
     pub fn agent_spoke(&mut self) {
-        self.ended = None;
+        if let Some(ended) = &mut self.ended {
+            ended.answered = ended.answered.saturating_add(1);
+        }
     }
 
-    /// A turn begins: if the last one has only just ended, it was cut off too soon.
+    /// Whether who speaks since `onset` only goes on with a turn into which the agent has come.
+    pub fn was_cut_off(&self, onset: Instant) -> bool {
+        self.ended.is_some_and(|ended| ended.answered > 0 && ended.goes_on(onset))
+    }
+
+    /// A turn begins: if the last one has only just ended, it was cut off too soon, also by an agent that had begun to
+    /// answer it.
     pub fn began(&mut self, onset: Instant) {
-        if let Some(ended) = self.ended.take() {
-            let pause = onset.saturating_duration_since(ended);
-            if pause < PAUSE_MAX {
-                self.paused(pause);
-            }
+        let Some(ended) = self.ended.take().filter(|ended| ended.goes_on(onset)) else { return };
+        if ended.ending == Ending::Spelled {
+            self.ending = Ending::Spelled;
+        } else {
+            self.doubts |= ended.ending == Ending::Finished;
+            self.paused(onset.saturating_duration_since(ended.last_voiced));
+        }
+    }
+}
+
+impl Ended {
+    fn goes_on(&self, onset: Instant) -> bool {
+        let pause = onset.saturating_duration_since(self.last_voiced);
+        match self.ending {
+            Ending::Spelled => pause < SPELLED_PAUSE_MAX,
+            _ => pause < PAUSE_MAX && FRAME * self.answered <= CUT_OFF_WITHIN,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod echo;
+mod pauses;
 
 use super::*;
 use AgentSound::{Protected, Silent, Speaking};
@@ -129,39 +130,6 @@ fn a_short_silence_is_told_and_that_it_was_one() {
 }
 
 #[test]
-fn words_that_sound_finished_end_a_turn_sooner_and_open_ones_later() {
-    let ended = |words: &str| {
-        let mut scene = Scene::new();
-        scene.hears(Silent, "s", 50).says(words).hears(Silent, ".", 70);
-        scene.told()
-    };
-    assert_eq!(ended("a table for four"), "120 began at 0, 1600 ended at 1000");
-    assert_eq!(ended("A table for four."), "120 began at 0, 1460 ended at 1000");
-    assert_eq!(ended("a table for four and"), "120 began at 0, 1960 ended at 1000");
-}
-
-#[test]
-fn what_a_transcriber_believes_counts_like_the_words_and_for_one_turn_only() {
-    let mut scene = Scene::new();
-    scene.hears(Silent, "s", 50);
-    scene.taker.seems_over(true);
-    scene.hears(Silent, ".", 130).hears(Silent, "s", 50).hears(Silent, ".", 70);
-    assert_eq!(scene.told(), "120 began at 0, 1460 ended at 1000, 3720 began at 3600, 5200 ended at 4600");
-}
-
-#[test]
-fn a_transcriber_that_decides_ends_a_turn_at_once_and_silence_alone_much_later() {
-    let ended = |over: bool, words: &str| {
-        let mut scene = Scene::new();
-        scene.taker.trust(true);
-        scene.hears(Silent, "s", 50).says(words).taker.seems_over(over);
-        scene.hears(Silent, ".", 70).told()
-    };
-    assert_eq!(ended(true, "a table and"), "120 began at 0, 1200 ended at 1000");
-    assert_eq!(ended(false, "A table for four."), "120 began at 0, 2200 ended at 1000");
-}
-
-#[test]
 fn clicks_and_hisses_begin_no_turn() {
     let mut scene = Scene::new();
     scene.hear(Silent, "..ss......sss........ssss.........hhhhhhhhhhhhhhhhhhhhhhhhhh.......");
@@ -180,27 +148,6 @@ fn the_detector_needs_a_moment_so_the_onset_is_back_dated_over_loud_frames() {
     let mut scene = Scene::new();
     scene.hear(Silent, ".....hhssssss");
     assert_eq!(scene.told(), "260 began at 100");
-}
-
-#[test]
-fn a_caller_who_pauses_a_lot_gets_more_time_but_not_more_than_twice() {
-    let mut scene = Scene::new();
-    let speak = |scene: &mut Scene, pause: usize| {
-        scene.hears(Silent, "s", 20).hears(Silent, ".", pause).hears(Silent, "s", 20).hears(Silent, ".", 70);
-    };
-    speak(&mut scene, 5);
-    assert_eq!(scene.told(), "120 began at 0, 1500 ended at 900", "600 ms of silence");
-    scene.hears(Silent, ".", 50);
-    speak(&mut scene, 28);
-    assert_eq!(scene.told(), "3420 began at 3300, 5460 ended at 4660", "784 ms of silence, in whole frames");
-    // Two turns that were cut off too soon: the pause was 1.2 s.
-    scene.hears(Silent, ".", 80);
-    scene.told();
-    scene.hears(Silent, "s", 20).hears(Silent, ".", 60).hears(Silent, "s", 20).hears(Silent, ".", 70);
-    let told = scene.told();
-    let ended = told.rsplit(", ").next().unwrap();
-    let (at, last) = ended.split_once(" ended at ").unwrap();
-    assert_eq!(at.parse::<u64>().unwrap() - last.parse::<u64>().unwrap(), 1200, "{told}");
 }
 
 #[test]
