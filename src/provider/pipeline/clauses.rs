@@ -129,7 +129,7 @@ impl Cutter {
 
     fn at_comma(&self, said: &str, end: usize) -> Option<usize> {
         let min = if self.cut == 0 { FIRST_MIN } else { NEXT_MIN };
-        let pause = said.ends_with([',', ';', ':']) || said.ends_with(" –") || said.ends_with(" -");
+        let pause = said.ends_with([',', ';', ':', '،', '؛']) || said.ends_with(" –") || said.ends_with(" -");
         (pause && said.chars().count() >= min).then_some(end)
     }
 }
@@ -144,6 +144,8 @@ fn end_of(said: &str, word: &str, whole: bool) -> End {
     let bare = said.trim_end_matches(['"', '\'', ')', ']', '»', '”', '’']);
     match bare.chars().next_back() {
         Some('!' | '?' | '…') => return End::Yes,
+        // Hindi and its neighbours, Urdu, Arabic: no abbreviation or number ends with one of these.
+        Some('।' | '॥' | '۔' | '؟') => return End::Yes,
         Some('.') => {}
         _ => return End::No,
     }
@@ -237,6 +239,27 @@ mod tests {
         assert_eq!(cut("Wait... I see."), ["Wait...", "I see."]);
         assert_eq!(cut("One\nTwo"), ["One", "Two"]);
         assert_eq!(cut("好的。再见。"), ["好的。", "再见。"]);
+    }
+
+    #[test]
+    fn sentences_end_with_the_signs_of_hindi_urdu_and_arabic() {
+        assert_eq!(
+            cut("नमस्ते। आप कैसे हैं? हम रविवार को खुले हैं॥ धन्यवाद।"),
+            ["नमस्ते।", "आप कैसे हैं?", "हम रविवार को खुले हैं॥", "धन्यवाद।"]
+        );
+        assert_eq!(cut("جی ہاں۔ ہم کل کھلے ہیں۔ شکریہ۔"), ["جی ہاں۔", "ہم کل کھلے ہیں۔", "شکریہ۔"]);
+        assert_eq!(cut("كيف حالك؟ أنا بخير."), ["كيف حالك؟", "أنا بخير."]);
+        assert_eq!(cut("قال «نعم؟» ثم ذهب."), ["قال «نعم؟»", "ثم ذهب."]);
+        assert_eq!(
+            cut("بالتأكيد يمكنني مساعدتك، فقط أخبرني متى."),
+            ["بالتأكيد يمكنني مساعدتك،", "فقط أخبرني متى."],
+            "a comma ends the first clause"
+        );
+    }
+
+    #[test]
+    fn abbreviations_of_urdu_without_spaces_stay_whole() {
+        assert_eq!(cut("پی۔آئی۔اے کا دفتر کھلا ہے۔"), ["پی۔آئی۔اے کا دفتر کھلا ہے۔"]);
     }
 
     #[test]
