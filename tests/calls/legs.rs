@@ -24,7 +24,7 @@ use tokio::{
 pub const WALK_IN: &str = "AudioSocket()";
 
 /// Each call has an Asterisk of its own, and more of them on two cores keep each other from sending in time.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 3;
 
 /// Every value of `media.default`, and a caller to try it with. All phones speak wideband, so that it is the leg where it gets
 /// lost.

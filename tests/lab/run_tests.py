@@ -62,29 +62,30 @@ class Run:
 # Prometheus does; the page is held against a demo in which a recognizer has to understand each sentence at the first attempt.
 ALONE = (("prometheus::load", "web::beside_asterisk"), ("web::newcomer",))
 
-# Scenes on the real Asterisk: what every run shows of them is to take five minutes. A change that makes them longer adds too
-# much to the chosen set: leave it to REAL=all, or let more scenes share a call.
-SCENES = Run("whole_calls", threads=3 * CORES, only=("::real::", "::only_real::"), real=True, limit=300)
+# Scenes on the real Asterisk, with real programs, and those that look at the clock: what every run shows of them is to take five
+# minutes. A change that makes them longer adds too much to the chosen set: leave it to REAL=all, or let more scenes share a call.
+REAL_TIME = ("::real::", "::only_real::", "stages::programs", "clock::")
+SCENES = Run("whole_calls", threads=3 * CORES, only=REAL_TIME, real=True, limit=300)
 
 # What computes has as many threads as there are cores; what also waits for time, a browser or another program has more. Two runs are
 # under way at a time: one in real time, which waits for most of it, and one that computes and makes way for it.
 PLAN = [
-    Run("whole_calls", threads=2 * CORES, skip=("::real::", "::only_real::"), in_memory=True, beside=True),
-    Run("lib", threads=3 * CORES, beside=True),
+    Run("whole_calls", threads=2 * CORES, skip=REAL_TIME, in_memory=True, beside=True),
     Run("house", threads=CORES, beside=True),
     Run("*", beside=True),
+    Run("lib", threads=3 * CORES),
     SCENES,
     Run("real", threads=3 * CORES, skip=sum(ALONE, ()), limit=900),
     *(Run("real", only=group, alone=True) for group in ALONE),
 ]
-# A tenth of the processor remains its own, so that no test of it waits for a thread that never runs.
-MAKES_WAY = ("nice", "-n", "10")
+# It runs while nobody else does: with a low priority alone it would keep others from sending in time.
+MAKES_WAY = ("chrt", "--idle", "0")
 # Rows of `--quick`, whatever runs without Asterisk, a browser and other people's programs, and which of their tests it leaves out:
 # one vendor's column of the table stands for all, the core has tests of its own for turns, and other scenes use each leg.
 QUICK = {
     "*": (),
     "lib": (),
-    "whole_calls": ("table::deepgram", "table::elevenlabs", "table::gemini", "table::pipeline", "stages::programs", "turn_taking::",
+    "whole_calls": ("table::deepgram", "table::elevenlabs", "table::gemini", "table::pipeline", "turn_taking::",
                     "what_is_seen_of_each_leg"),
 }
 
@@ -331,7 +332,7 @@ def main() -> int:
     def take(row: tuple[Run, Program, list[str]]) -> Outcome:
         return run_program(*row, everything, kept)
 
-    # A library's tests wait too, so that the quick ones run two programs at a time.
+    # Quick ones have nothing to make way for but the library's.
     with ThreadPoolExecutor(2 if quick else 1) as pool:
         begun = [pool.submit(take, row) for row in rows if row[0].beside]
         if not quick:
