@@ -332,8 +332,7 @@ def main() -> int:
     def take(row: tuple[Run, Program, list[str]]) -> Outcome:
         return run_program(*row, everything, kept)
 
-    # Quick ones have nothing to make way for but the library's.
-    with ThreadPoolExecutor(2 if quick else 1) as pool:
+    with ThreadPoolExecutor(1) as pool:
         begun = [pool.submit(take, row) for row in rows if row[0].beside]
         if not quick:
             begun.append(pool.submit(run_documentation, arguments, filters, kept))
