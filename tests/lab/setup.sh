@@ -3,14 +3,14 @@
 #
 #   build   what compiling needs: a linker, and libopus
 #   bench   and the Asterisk that carries its calls (provision.sh), espeak-ng and sox, which make the labelled set of
-#           turn-taking
+#           turn-taking, and the set of human recordings
 #   fuzz    and a C++ compiler, for libFuzzer
 #   deployment   and debootstrap and systemd-nspawn, which make and boot a Debian beside this one
 #   demo    and espeak-ng and pocketsphinx, the voices and the ears of `offhook demo`
 #   pbx     and Asterisk (provision.sh), and the authorities that vendors' certificates are from
 #   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, sox, libfaketime, iproute2,
 #           Python with the vendors' SDKs and a mail server, MCP clients and servers of other people, Prometheus, nginx,
-#           a browser
+#           a browser, and the set of human recordings
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 . tests/lab/tree.sh
@@ -125,6 +125,16 @@ node_packages() {
   cp "$wanted" "$directory/installed.json"
 }
 
+# Human recordings as a telephone carries them, out of Debian's packages.
+speech_set() {
+  local make=tests/fixtures/speech/make.py as_root=(env)
+  [ -e "$1/stamp" ] || lab_say "The set of human recordings into $1"
+  python3 "$make" "$1" 2>/dev/null && return 0
+  # Lists that are old may name files that are gone.
+  [ "$(id -u)" != 0 ] || read_lists
+  python3 "$make" "$1" >&2 || lab_die "the set of human recordings could not be made; the reason is above"
+}
+
 what=${1:?build, demo, pbx, bench, fuzz, deployment or all}
 command -v cargo >/dev/null || lab_die "no cargo: install a Rust toolchain first, https://rustup.rs"
 
@@ -174,6 +184,12 @@ fi
 
 case $what in
   pbx | bench | all) tests/lab/provision.sh ;;
+esac
+case $what in
+  bench | all)
+    cached speech "$(cat tests/fixtures/speech/make.py tests/fixtures/speech/recordings.tsv | key_of)"
+    speech_set "$place"
+    ;;
 esac
 if [ "$what" = all ]; then
   # Debian's own Python: the one that python3-venv belongs to.
