@@ -245,6 +245,11 @@ impl Bars {
         println!("bar: {name}: {value}, at most {bar}: {verdict}");
     }
 
+    /// So many bars of a table that says so itself were missed.
+    pub fn missed(&mut self, bars: usize) {
+        self.missed += bars;
+    }
+
     /// The same of a figure, with its words, which has to be there: one of which there are no samples misses its bar.
     fn most<T: PartialOrd>(&mut self, name: &str, figure: Option<(T, String)>, most: T, bar: &str, disturbed: bool) {
         let reached = figure.as_ref().is_some_and(|(figure, _)| *figure <= most);

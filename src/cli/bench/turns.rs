@@ -1,7 +1,11 @@
-//! Who is let in and who is not, on the labelled set; and what a call's ears cost, beside decoding the same
-//! audio and measuring its level alone, in the same run.
+//! How callers fare, by human recordings; who is let in and who is not, on the labelled set; and what a call's ears cost,
+//! beside decoding the same audio and measuring its level alone, in the same run.
 
+mod conversation;
+mod people;
+mod recordings;
 pub mod set;
+mod stand_in;
 
 use super::{report::Bars, samples::percentile};
 use clap::Args;
@@ -9,8 +13,16 @@ use offhook::{
     audio::{FRAME, Format, VoiceDetector, rms_dbfs},
     call::{AgentSound, TurnRules, TurnTaker},
 };
+use people::{People, Row};
+use recordings::Half;
 use set::{Scene, Table};
-use std::{hint::black_box, path::PathBuf, process::ExitCode, time::Duration};
+use stand_in::Kind;
+use std::{
+    hint::black_box,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 use tokio::time::Instant;
 
 /// Of the scenes that are no interruptions, in percent; and of the interruptions.
@@ -18,6 +30,8 @@ const FALSE_STOPS_MAX: f64 = 5.0;
 const MISSED_MAX: f64 = 2.0;
 /// From the onset of an interruption to the pause, p95.
 const PAUSE_MAX_MS: f64 = 100.0;
+/// Columns of what a row is about.
+const WHAT: usize = 70;
 /// Whoever interrupts is known to by then.
 const VERDICT_MAX_MS: f64 = 600.0;
 
@@ -26,6 +40,9 @@ pub struct TurnsArguments {
     /// The labelled set, as `tests/fixtures/turn_taking/generate.py FOLDER` makes it.
     #[arg(long, value_name = "FOLDER", default_value = "target/turn_taking")]
     set: PathBuf,
+    /// The human recordings, as `tests/fixtures/speech/make.py FOLDER` makes them.
+    #[arg(long, value_name = "FOLDER", default_value = "target/speech")]
+    people: PathBuf,
     /// How often the figures of processor time take turns.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=100))]
     rounds: u8,
@@ -42,6 +59,8 @@ pub fn run(arguments: &TurnsArguments) -> ExitCode {
     };
     // A point to count from; scenes are played on a clock of their own.
     let start = Instant::now().into_std();
+    let mut bars = Bars::default();
+    by_people(&arguments.people, start, &mut bars);
     let table = |of: fn(&Scene) -> bool| {
         let mut table = Table::default();
         for scene in scenes.iter().filter(|scene| of(scene)) {
@@ -52,7 +71,6 @@ pub fn run(arguments: &TurnsArguments) -> ExitCode {
     print("Scenes that the thresholds were tuned on", &table(|scene| !scene.judges()));
     let judging = table(Scene::judges);
     print("Scenes that judge them", &judging);
-    let mut bars = Bars::default();
     for (which, table) in [("the whole set", table(|_| true)), ("the scenes that judge", judging)] {
         bar(&mut bars, &format!("false stops, {which}"), table.false_stops(), FALSE_STOPS_MAX, "%");
         bar(&mut bars, &format!("missed interruptions, {which}"), table.missed(), MISSED_MAX, "%");
@@ -63,6 +81,40 @@ pub fn run(arguments: &TurnsArguments) -> ExitCode {
     }
     cost(&scenes, arguments.rounds, start);
     bars.verdict()
+}
+
+/// One table; the half of the recordings that nothing was tuned on has the bars.
+fn by_people(folder: &Path, start: std::time::Instant, bars: &mut Bars) {
+    let set = match recordings::read(folder) {
+        Ok(set) => set,
+        Err(error) => {
+            eprintln!("offhook bench: the human recordings cannot be read: {error:#}");
+            eprintln!("Make them with: tests/fixtures/speech/make.py {}", folder.display());
+            return bars.bar("calls of people", "not measured", "measured", false, false);
+        }
+    };
+    let rows = |half| Kind::ALL.map(|kind| People { set: &set, half, kind, step: 1, start }.rows());
+    let [judging, tuning] = [Half::Judging, Half::Tuning].map(rows);
+    let columns: Vec<&Vec<Row>> = judging.iter().chain(&tuning).collect();
+    println!("Calls of people, by their recordings. Each half of these has scenes of its own:\n");
+    println!("{:WHAT$}{:>8}{:>22}{:>26}", "", "", "the half that judges", "the half to tune on");
+    print!("{:WHAT$}{:>8}", "", "scenes");
+    for kind in Kind::ALL.iter().chain(&Kind::ALL) {
+        print!("{:>12}", kind.name());
+    }
+    println!("{:>12}", "bar");
+    for row in &judging[0] {
+        let same: Vec<Option<&Row>> =
+            columns.iter().map(|rows| rows.iter().find(|other| other.what == row.what)).collect();
+        print!("{:WHAT$}{:>8}", row.what, row.scenes);
+        for same in &same {
+            print!("{:>12}", same.map_or("–".into(), Row::shown));
+        }
+        let missed = same.iter().take(Kind::ALL.len()).flatten().filter(|row| !row.reached()).count();
+        bars.missed(missed);
+        println!("{:>12}  {}", row.shown_bar(), if missed == 0 { "reached" } else { "NOT REACHED" });
+    }
+    println!();
 }
 
 fn print(title: &str, table: &Table) {
