@@ -30,7 +30,8 @@ async fn is_lost(what: &str, stages: &Stages, lost: &Notify) {
     let desk = Desk::of_pipelines(&[("first", stages), ("second", &deputy)], SLOW_TO_DECIDE).await;
     let caller = called(&desk).await;
     let asked = speaks(&caller).await.end;
-    caller.hears_from(asked, hertz(2), ms(300)).await;
+    // Who speaks sooner goes on with what the agent came into.
+    caller.hears_from(asked, hertz(2), ms(700)).await;
     caller.says(BACKCHANNEL).await;
     is_paused(&caller).await;
     lost.notify_one();
