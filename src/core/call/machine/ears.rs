@@ -341,7 +341,10 @@ impl CallMachine {
     fn undecided(&mut self, undecided: bool, now: Instant, out: &mut Vec<Output>) {
         self.ears.undecided = undecided;
         if self.ears.told && self.ears.overhears {
-            self.ears.forget_before(now);
+            if undecided {
+                self.ears.forget_before(now);
+            }
+            // What was none may be an answer yet, if the agent ends: its sound is kept.
             let turn = if undecided { CallerTurn::MayBegin } else { CallerTurn::WasNone };
             self.to_agent(AgentCommand::Turn(turn), out);
         }
