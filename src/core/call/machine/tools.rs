@@ -254,7 +254,6 @@ impl CallMachine {
             Speaker::Agent if unheard => None,
             Speaker::Agent => {
                 self.policy.agent_said(&text);
-                self.waiting.agent_said(&text);
                 None
             }
         };
