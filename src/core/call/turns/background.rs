@@ -109,11 +109,8 @@ impl Background {
             self.kept.clear();
             self.gate = None;
         }
-        match self.gate {
-            // Who speaks a moment after the call has begun does not belong to the line.
-            None if !belongs => self.keep(level.min(SOUNDS_DBFS)),
-            Some(gate) if !belongs && level > gate => {}
-            _ => self.keep(level),
+        if belongs || self.gate.is_none_or(|gate| level <= gate) {
+            self.keep(level);
         }
         self.follow(level, during);
         self.gate = share(self.kept.iter().copied().collect(), USUAL_PERCENT).map(|usual| usual + ABOVE_DB);
