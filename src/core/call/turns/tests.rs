@@ -1,7 +1,6 @@
 //! The rules of turns, on scripted ears: one byte per frame names what is heard in it.
 
 mod answers;
-mod background;
 mod echo;
 mod pauses;
 
@@ -56,14 +55,6 @@ impl Scene {
     }
 
     fn with(rules: TurnRules) -> Self {
-        let mut scene = Self::beginning(rules);
-        // Nothing is heard when the call begins.
-        scene.taker.hear(&[b'.'; 10], Silent, scene.start, &mut Vec::new());
-        scene
-    }
-
-    /// Nothing has been heard yet.
-    fn beginning(rules: TurnRules) -> Self {
         let start = start();
         let taker = TurnTaker::with_ears(rules, Format::SLIN8, Box::new(ScriptedEars));
         Self { taker, start, now: start, events: Vec::new() }
