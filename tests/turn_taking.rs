@@ -133,13 +133,13 @@ const NOT_REACHED: &[(&str, Option<f64>, Option<f64>)] = &[
     ("sentences with a television 10 dB below: gap, p95", Some(f64::INFINITY), Some(f64::INFINITY)),
     ("sentences with hold music 10 dB below: answered", Some(40.0), Some(40.0)),
     ("sentences with hold music 10 dB below: gap, p95", Some(f64::INFINITY), Some(f64::INFINITY)),
-    ("longest turn in 60 s of five voices alone", Some(56840.0), Some(56840.0)),
+    ("longest turn in 60 s of five voices alone", Some(56_840.0), Some(56_840.0)),
     ("longest turn in 60 s of a television alone", Some(48_040.0), Some(48_060.0)),
-    ("longest turn in 60 s of hold music alone", Some(28440.0), Some(28440.0)),
+    ("longest turn in 60 s of hold music alone", Some(28_440.0), Some(28_440.0)),
     ("SYNTHETIC cough at -40, -30, -20 dBFS: false stops", Some(1.0), Some(1.0)),
 ];
 
-/// Of the scenes about words and sentences each so many-th is played here, and all of them by `offhook bench turns`.
+/// Every second scene about words and sentences is played here, and all of them by `offhook bench turns`.
 const STEP: usize = 2;
 
 #[allow(clippy::disallowed_methods)] // A test needs some instant to count from.
@@ -189,7 +189,7 @@ fn people_who_call_a_realtime_provider_fare_as_the_bars_say_and_the_list_of_exce
     fares_no_worse(Kind::Realtime);
 }
 
-/// Else no share of what is heard would mean anything.
+/// Without this no share of what is heard would mean anything.
 #[test]
 #[allow(clippy::disallowed_methods)] // A test needs some instant to count from.
 fn on_a_quiet_line_all_of_the_agent_is_heard() {

@@ -23,7 +23,7 @@ pub(super) struct Turns {
     /// listening" do not count.
     #[schemars(range(min = 1, max = 10), extend("default" = TurnRules::default().min_words))]
     pub min_words: Option<u32>,
-    /// Silence that ends the caller's turn, 200ms to 5s. Callers who pause a lot get up to twice as much.
+    /// Silence that ends the caller's turn, 200ms to 5s. Callers who pause a lot get up to twice as much, and who spells 1.6 s at the least.
     #[schemars(extend("default" = values::duration_text(TurnRules::default().end_silence)))]
     pub end_silence: Option<DurationText>,
     /// The languages whose words for "I am listening" are known. Without this key, all of them.

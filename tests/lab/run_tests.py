@@ -62,7 +62,7 @@ class Run:
 # Prometheus does; the page is held against a demo in which a recognizer has to understand each sentence at the first attempt.
 ALONE = (("prometheus::load", "web::beside_asterisk"), ("web::newcomer",))
 
-# Its bench takes ports that the kernel has just given out, as do a thousand connections of calls in virtual time.
+# The soak takes ports that the kernel has just given out, and so do a thousand connections of calls in virtual time: it runs alone.
 SOAK = ("soak::only_real",)
 
 # Scenes on the real Asterisk, with real programs, and those that look at the clock: what every run shows of them is to take five
@@ -82,9 +82,9 @@ PLAN = [
     Run("whole_calls", only=SOAK, real=True, alone=True),
     *(Run("real", only=group, alone=True) for group in ALONE),
 ]
-# It runs while nobody else does: with a low priority alone it would keep others from sending in time.
+# Starts what runs beside others in idle time; a low priority alone still made others send their audio too late.
 MAKES_WAY = ("chrt", "--idle", "0")
-# Rows of `--quick`, whatever runs without Asterisk, a browser and other people's programs, and which of their tests it leaves out:
+# Rows of `--quick`: whatever runs without Asterisk, a browser and other people's programs, and which of their tests it leaves out:
 # one vendor's column of the table stands for all, the core has tests of its own for turns, and other scenes use each leg.
 QUICK = {
     "*": (),

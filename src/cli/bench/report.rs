@@ -245,7 +245,7 @@ impl Bars {
         println!("bar: {name}: {value}, at most {bar}: {verdict}");
     }
 
-    /// So many bars of a table that says so itself were missed.
+    /// Counts missed bars of a table that prints its own verdicts.
     pub fn missed(&mut self, bars: usize) {
         self.missed += bars;
     }

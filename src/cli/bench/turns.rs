@@ -30,7 +30,7 @@ const FALSE_STOPS_MAX: f64 = 5.0;
 const MISSED_MAX: f64 = 2.0;
 /// From the onset of an interruption to the pause, p95.
 const PAUSE_MAX_MS: f64 = 100.0;
-/// Columns of what a row is about.
+/// Width of the first column of the table.
 const WHAT: usize = 70;
 /// Whoever interrupts is known to by then.
 const VERDICT_MAX_MS: f64 = 600.0;
@@ -83,7 +83,7 @@ pub fn run(arguments: &TurnsArguments) -> ExitCode {
     bars.verdict()
 }
 
-/// One table; the half of the recordings that nothing was tuned on has the bars.
+/// Prints one table. The bars are held against the half of the recordings that nothing was tuned on.
 fn by_people(folder: &Path, start: std::time::Instant, bars: &mut Bars) {
     let set = match recordings::read(folder) {
         Ok(set) => set,

@@ -72,7 +72,7 @@ pub struct TurnRules {
     pub min_speech: Duration,
     /// … or so many words that are no backchannels, where words are known in time.
     pub min_words: u32,
-    /// Silence that ends the caller's turn. Callers who pause a lot get up to twice as much.
+    /// Silence that ends the caller's turn. Callers who pause a lot get up to twice as much, and who spells 1.6 s at the least.
     pub end_silence: Duration,
     /// Words that are no interruption.
     pub backchannels: Arc<Backchannels>,

@@ -26,25 +26,25 @@ const PHASE: Duration = Duration::from_millis(7);
 /// Voices of agents end with silence.
 const TAIL_SAMPLES: usize = 2_400;
 
-/// A recording that follows on something which never happens is waited for no longer: 20 s.
+/// The call ends when a recording has been waited for this long (20 s): the agent it follows on never spoke.
 const WAITED_FRAMES_MAX: i64 = 1_000;
 
 /// When a recording begins, in milliseconds.
 #[derive(Debug, Clone, Copy)]
 pub enum When {
-    /// From the begin of the call.
+    /// Counted from the beginning of the call.
     At(i64),
-    /// From the audible end of what the agent says for the n-th time, its greeting first; negative: before it.
+    /// Counted from the audible end of what the agent says for the n-th time, its greeting first; negative: before it.
     AgentsEnd(usize, i64),
-    /// From the end of the recording before it.
+    /// Counted from the end of the recording before it.
     Pause(i64),
 }
 
-/// What lies under everything that the caller says, again and again.
+/// A sound on the caller's line beside what they say; it is repeated when it ends.
 #[derive(Clone, Copy)]
 pub struct Background<'a> {
     pub sound: &'a Sound,
-    /// Of its samples this is the first.
+    /// Samples of the sound that are left out at its beginning.
     pub skipped: usize,
     pub gain_db: f32,
     /// Milliseconds of the call.
@@ -61,11 +61,11 @@ pub struct Script<'a> {
     pub background: Option<Background<'a>>,
     /// The recogniser ends what it writes with a full stop.
     pub full_stops: bool,
-    /// From the end of the last recording, or from the begin where there is none.
+    /// How long the call goes on after the last recording, or altogether where there is none.
     pub lasts: Duration,
 }
 
-/// What became of a call; moments count from its begin.
+/// The outcome of a call. Times count from its beginning.
 #[derive(Debug, Default)]
 pub struct Conversation {
     /// From the first to the last audible sample of each recording, in the order of the script.
@@ -207,7 +207,7 @@ impl<'a> Call<'a> {
         self.input(Input::Leg(LegEvent::Audio(bytes.into())));
     }
 
-    /// When the sound of a frame has begun: it arrives when it is whole.
+    /// When the sound of a frame begins. Its packet arrives 20 ms later, when it is whole.
     fn arrival(&self, frame: i64) -> Duration {
         PHASE + FRAME * u32::try_from(frame).unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! How callers fare, by human recordings: scenes, what they come to, and the bars. Whole calls are played, one to each
-//! [`Script`]; what an agent hears, says and is asked is decided by the engine alone.
+//! How callers fare, by human recordings: the scenes, their figures, and the bars. Each [`Script`] is one whole call, in which
+//! the engine alone decides what the agent hears, says and is asked.
 
 use super::{
     conversation::{Background, Conversation, Script, When, play},
@@ -12,15 +12,15 @@ use std::time::{Duration, Instant};
 const EARLY: [i64; 2] = [-600, -450];
 const PROMPT: [i64; 7] = [-300, -150, 0, 150, 300, 450, 600];
 const SHORT_MS_MAX: usize = 750;
-/// What is answered later was lost.
+/// A short answer that the agent has not answered by then was lost.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 const SPELLED: usize = 6;
 /// An interruption that is heard later than this after its onset was missed.
 const NOTICED_WITHIN: Duration = Duration::from_millis(1_500);
-/// Sounds over an agent last so long, and begin so long after the call.
+/// Length of a sound over the agent, and when in the call it begins.
 const OVER_MS: i64 = 10_000;
 const OVER_FROM_MS: i64 = 1_000;
-/// Of recordings that lie under what is said: dBFS.
+/// Level of the set's recordings that are no speech of a caller, in dBFS.
 const BACKGROUND_DBFS: f32 = -30.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,7 +97,7 @@ pub struct People<'a> {
     pub set: &'a [Recording],
     pub half: Half,
     pub kind: Kind,
-    /// Of the scenes about words and sentences only each so many-th is played.
+    /// Every `step`-th scene about words and sentences is played: 1 plays all of them.
     pub step: usize,
     pub start: Instant,
 }

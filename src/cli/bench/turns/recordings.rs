@@ -8,7 +8,7 @@ use std::{fs, path::Path};
 /// 10 ms at 8 kHz.
 const STEP: usize = 80;
 
-/// What a recording serves for.
+/// The purpose of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
     /// One sentence, whole or cut.
@@ -125,7 +125,7 @@ fn recording(folder: &Path, line: &str) -> anyhow::Result<Recording> {
         Cut::Whole => None,
         _ => Some(Sound::trimmed(&samples(&format!("{id}.rest.ul"))?, follows)),
     };
-    // The number that its name ends in.
+    // Names end in a number.
     let number = id.bytes().next_back().unwrap_or_default();
     Ok(Recording {
         id: id.to_owned(),

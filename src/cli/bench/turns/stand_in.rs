@@ -17,7 +17,7 @@ use std::{
 
 const RECOGNISER: Duration = Duration::from_millis(50);
 const MODEL: Duration = Duration::from_millis(150);
-/// Of the frames of a recording that have to be heard for its words to be understood.
+/// The share of a recording's frames that the agent has to be sent before it understands the words.
 const UNDERSTOOD_PERCENT: usize = 80;
 /// What is written where nobody wrote down the words of a recording: one word for each 350 ms.
 const NO_WORDS: [&str; 5] = ["lorem", "dolor", "amet", "elit", "tempor"];

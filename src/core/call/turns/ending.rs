@@ -101,7 +101,7 @@ fn bare(word: &str) -> String {
 mod tests {
     use super::*;
 
-    fn all_are(ending: Ending, texts: &[&str]) {
+    pub(super) fn all_are(ending: Ending, texts: &[&str]) {
         texts.iter().for_each(|text| assert_eq!(Ending::of(text), ending, "{text:?}"));
     }
 

@@ -208,11 +208,7 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
-    fn all_are(ending: Ending, texts: &[&str]) {
-        texts.iter().for_each(|text| assert_eq!(Ending::of(text), ending, "{text:?}"));
-    }
+    use super::{super::tests::all_are, *};
 
     #[test]
     fn letters_that_are_spelled_are_known_from_the_first_one() {
