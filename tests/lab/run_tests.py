@@ -62,28 +62,59 @@ class Run:
 # Prometheus does; the page is held against a demo in which a recognizer has to understand each sentence at the first attempt.
 ALONE = (("prometheus::load", "web::beside_asterisk"), ("web::newcomer",))
 
-# The soak takes ports that the kernel has just given out, and so do a thousand connections of calls in virtual time: it runs alone.
-SOAK = ("soak::only_real",)
-
 # Scenes on the real Asterisk, with real programs, and those that look at the clock: what every run shows of them is to take five
 # minutes. A change that makes them longer adds too much to the chosen set: leave it to REAL=all, or let more scenes share a call.
 REAL_TIME = ("::real::", "::only_real::", "stages::programs", "clock::")
-SCENES = Run("whole_calls", threads=3 * CORES, only=REAL_TIME, skip=SOAK, real=True, limit=300)
+SCENES = Run("whole_calls", threads=3 * CORES, only=REAL_TIME, real=True, limit=300)
 
 # What computes has as many threads as there are cores; what also waits for time, a browser or another program has more. Two runs are
 # under way at a time: one in real time, which waits for most of it, and one that computes and makes way for it.
 PLAN = [
-    Run("whole_calls", threads=2 * CORES, skip=REAL_TIME, in_memory=True, beside=True),
+    # Beside a load on every core it gets its share only when nothing runs in real time any more.
+    Run("whole_calls", threads=2 * CORES, skip=REAL_TIME, limit=1200, in_memory=True, beside=True),
     Run("house", threads=CORES, beside=True),
     Run("*", beside=True),
     Run("lib", threads=3 * CORES),
     SCENES,
     Run("real", threads=3 * CORES, skip=sum(ALONE, ()), limit=900),
-    Run("whole_calls", only=SOAK, real=True, alone=True),
     *(Run("real", only=group, alone=True) for group in ALONE),
 ]
-# Starts what runs beside others in idle time; a low priority alone still made others send their audio too late.
-MAKES_WAY = ("chrt", "--idle", "0")
+# Starts what runs in real time: preferred to whatever else this machine does, where that is allowed.
+FIRST = ("nice", "-n", "-10")
+# Starts what computes: in idle time while anything runs in real time. A lower priority alone still made others send their audio too late.
+IDLE = ("chrt", "--idle", "0")
+
+
+class Priorities:
+    """Who goes first. What runs in idle time is on a par with the rest of the machine as soon as nothing runs in real time any more:
+    beside another program that takes all the processor it would not end."""
+
+    def __init__(self) -> None:
+        tried = subprocess.run([*FIRST, "true"], capture_output=True)
+        self.first = () if tried.stderr else FIRST
+        self.sessions: list[int] | None = []
+        self.lock = threading.Lock()
+
+    def start(self, beside: bool, command: list[str], **how) -> subprocess.Popen:
+        with self.lock:
+            idle = beside and self.sessions is not None
+            child = subprocess.Popen([*(IDLE if idle else () if beside else self.first), *command], start_new_session=True, **how)
+            if idle:
+                self.sessions.append(child.pid)
+        return child
+
+    def no_real_time_left(self) -> None:
+        with self.lock:
+            sessions, self.sessions = self.sessions, None
+        for task in Path("/proc").glob("[0-9]*/task/[0-9]*"):
+            try:
+                if os.getsid(int(task.parts[2])) in sessions:
+                    os.sched_setscheduler(int(task.name), os.SCHED_OTHER, os.sched_param(0))
+            except (ProcessLookupError, FileNotFoundError):
+                pass
+
+
+PRIORITIES = Priorities()
 # Rows of `--quick`: whatever runs without Asterisk, a browser and other people's programs, and which of their tests it leaves out:
 # one vendor's column of the table stands for all, the core has tests of its own for turns, and other scenes use each leg.
 QUICK = {
@@ -213,9 +244,8 @@ def run_program(run: Run, program: Program, names: list[str], everything: bool, 
     began = time.monotonic()
     watch = Stopwatch(names, run.threads, began)
     total, reached_limit = None, threading.Event()
-    command = [*(MAKES_WAY if run.beside else ()), program.path, *flags, *names]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", cwd=program.folder,
-                             env=environment(run, program), start_new_session=True)
+    child = PRIORITIES.start(run.beside, [program.path, *flags, *names], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                             errors="replace", cwd=program.folder, env=environment(run, program))
 
     def stop() -> None:
         reached_limit.set()
@@ -271,18 +301,19 @@ def run_documentation(arguments: list[str], filters: list[str], kept: Path) -> O
     once more, which takes longer than everything here."""
     print("=== documentation", flush=True)
     began = time.monotonic()
-    command = [*MAKES_WAY, *cargo("test", "--doc", *arguments, *(["--", *filters] if filters else []))]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
-                          env=os.environ | {"RUSTDOC": str(ROOT / "tests/lab/rustdoc.sh")})
-    (kept / "documentation.txt").write_text(done.stdout)
+    command = cargo("test", "--doc", *arguments, *(["--", *filters] if filters else []))
+    child = PRIORITIES.start(True, command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT,
+                             env=os.environ | {"RUSTDOC": str(ROOT / "tests/lab/rustdoc.sh")})
+    said, _ = child.communicate()
+    (kept / "documentation.txt").write_text(said)
     outcome = Outcome("documentation", seconds=time.monotonic() - began)
-    for found in TOTAL.finditer(done.stdout):
+    for found in TOTAL.finditer(said):
         outcome.passed += int(found["passed"])
         outcome.failed += int(found["failed"])
-    if done.returncode != 0:
+    if child.returncode != 0:
         outcome.failed = max(outcome.failed, 1)
         outcome.failures.append("see above")
-        print(done.stdout)
+        print(said)
     print(f"    {outcome.seconds:6.1f} s  documentation: {outcome.passed} passed, {outcome.failed} failed", flush=True)
     return outcome
 
@@ -341,6 +372,7 @@ def main() -> int:
         if not quick:
             begun.append(pool.submit(run_documentation, arguments, filters, kept))
         in_real_time = [take(row) for row in rows if not row[0].beside and not row[0].alone]
+        PRIORITIES.no_real_time_left()
         outcomes += [one.result() for one in begun] + in_real_time
     outcomes += [take(row) for row in rows if row[0].alone]
 

@@ -14,7 +14,7 @@ use reqwest::Method;
 use serde_json::Value;
 use std::{
     fs,
-    net::{Ipv4Addr, SocketAddr, UdpSocket},
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     sync::Arc,
@@ -120,7 +120,7 @@ impl Asterisk {
     pub async fn start_with(folder: PathBuf, dialplan: &str) -> anyhow::Result<Self> {
         fs::create_dir_all(folder.join("etc"))?;
         fs::write(folder.join("etc/extensions_extra.conf"), dialplan)?;
-        let (http, sip) = (free_address()?.port(), free_udp_port()?);
+        let (http, sip) = (free_address()?.port(), free_address()?.port());
         let password = uuid::Uuid::new_v4().simple().to_string();
         let log = fs::File::create(folder.join("console"))?;
         let mut script = Command::new(Path::new(LAB).join("tied.sh"))
@@ -191,10 +191,6 @@ impl Asterisk {
         // `tied.sh` needs two seconds for a program that will not end.
         let _ = timeout(COMMAND_WITHIN, self.script.wait()).await;
     }
-}
-
-fn free_udp_port() -> std::io::Result<u16> {
-    Ok(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 /// `floor`: what a call costs there, in percent of a core.

@@ -8,8 +8,11 @@ use super::{
 use anyhow::Context as _;
 use std::{
     fs,
-    net::{Ipv4Addr, SocketAddr, TcpListener},
+    io::ErrorKind,
+    net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
+    ops::Range,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering::Relaxed},
     time::Duration,
 };
 use tokio::{
@@ -26,6 +29,11 @@ const PAGE_WITHIN: Duration = Duration::from_secs(5);
 /// Of a program that reads the page.
 const TOKEN: &str = "bench-reads-the-page";
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Below those from which Linux takes the ports of outgoing connections, so that nothing takes one between the look at it and
+/// its use.
+const PORTS: Range<u16> = 29_000..32_000;
+/// More than one bench needs.
+const PORTS_APART: u32 = 50;
 /// From so many calls on, a vendor's bytes that pass through unchanged have the bar of those that go nowhere.
 const PASS_THROUGH_CALLS: usize = 200;
 
@@ -312,9 +320,20 @@ impl Metrics {
     }
 }
 
-/// A port that was free a moment ago. The next one to be given out by the system is another.
+/// A port that is free for TCP and UDP, another one with each call.
 pub fn free_address() -> std::io::Result<SocketAddr> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+    static LOOKED_AT: AtomicU32 = AtomicU32::new(0);
+    let ports = u32::from(PORTS.end - PORTS.start);
+    for _ in 0..ports {
+        // Benches that run at one time begin at different places.
+        let place = std::process::id().wrapping_mul(PORTS_APART).wrapping_add(LOOKED_AT.fetch_add(1, Relaxed)) % ports;
+        let address =
+            (Ipv4Addr::LOCALHOST, PORTS.start + u16::try_from(place).expect("below the number of ports")).into();
+        if TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
+            return Ok(address);
+        }
+    }
+    Err(std::io::Error::new(ErrorKind::AddrInUse, format!("no port of {PORTS:?} is free")))
 }
 
 /// The last lines of a log, for a message about what went wrong.
