@@ -240,9 +240,11 @@ fn tested(tool: Tested) -> McpTestedTool {
 /// Contexts with the tools that they list and that this server, which is up, has not.
 fn missing(generation: &Generation, id: &str, status: &ServerStatus) -> impl Iterator<Item = (String, String)> {
     let is_up = status.state == State::Up;
+    // What the server told of only just now is in the next generation, or left out of it for a reason that is told.
+    let is_told = |tool: &str| status.tools.iter().any(|told| told.exposed_name.as_deref() == Some(tool));
     let is_missing = |tool: &str| {
         let owner = generation.config.mcp.owner(tool);
-        is_up && generation.knows(tool).is_none() && owner.is_some_and(|server| server.id == id)
+        is_up && generation.knows(tool).is_none() && owner.is_some_and(|server| server.id == id) && !is_told(tool)
     };
     let of_context = |(name, context): (&String, &Arc<Context>)| {
         let missing = context.tools.iter().filter(|tool| is_missing(tool));
@@ -330,6 +332,17 @@ mod tests {
         assert_eq!((sum.side_effects, sum.kind), (SideEffects::ReadOnly, ToolKind::Retrieval));
         assert_eq!(sum.timeout, Duration::from_secs(10), "as the document has it");
         assert_eq!(generation.mcp_tool("mcp_odd_echo"), Some(("odd", "echo")));
+        fleet.stop().await;
+    }
+
+    /// A server that comes up while the tools of another are taken over has told of its own, which the next generation has.
+    #[tokio::test]
+    async fn a_tool_that_a_server_has_told_of_only_just_now_is_not_missing() {
+        let (after, fleet) = generation("plain", "mcp_odd_echo, mcp_odd_nosuch", "").await;
+        let before = Generation::build(1, after.config.clone(), &Workshop::closed()).unwrap();
+        let status = fleet.status(&after.config.mcp);
+        let missing: Vec<_> = status.iter().flat_map(|(id, status)| missing(&before, id, status)).collect();
+        assert_eq!(missing, [("front".to_owned(), "mcp_odd_nosuch".to_owned())]);
         fleet.stop().await;
     }
 }
