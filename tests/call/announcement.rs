@@ -1,12 +1,13 @@
 //! Tools that take long: what the caller hears of it, and when they hear nothing.
 
-use crate::call::stage::{LINE, MOMENT, Stage, WORDS, approved_tool};
+use crate::call::stage::{AGENT, LINE, MOMENT, Stage, WORDS, approved_tool, clips, rules};
 use offhook_core::{
-    call::{EndReason, Input, LegCommand, LegEvent, Note, Output, Reply},
+    audio::{Clip, g711},
+    call::{Clips, EndReason, Input, LegCommand, LegEvent, Note, Output, Reply, Spoken},
     tool::{After, Announce, CallAction, Done, ToolError, ToolOutcome, ToolSpec},
 };
 use serde_json::json;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// A tool that is announced after so many milliseconds.
 fn slow(name: &str, after_ms: u64) -> ToolSpec {
@@ -273,4 +274,86 @@ fn a_tool_that_speaks_for_itself_is_not_announced_on_top() {
     assert_eq!(stage.announced(), []);
     stage.after(700);
     assert_eq!(stage.announced().len(), 1, "two seconds after it was heard");
+}
+
+/// A call in which "One moment, please" has such words and pauses, in milliseconds, and is heard while a tool runs.
+fn filled(words_and_pauses: &[usize]) -> Stage {
+    let kinds = [MOMENT, 0xff].into_iter().cycle();
+    let bytes: Vec<u8> =
+        words_and_pauses.iter().zip(kinds).flat_map(|(ms, kind)| std::iter::repeat_n(kind, ms * 8)).collect();
+    let mut samples = Vec::new();
+    g711::decode(g711::Law::Mu, &bytes, &mut samples);
+    let clip = Arc::new(Clip::from_samples(8_000, samples).expect("a short clip"));
+    let moment = Spoken { text: "One moment, please.".into(), clip };
+    let mut stage = Stage::speaking(AGENT, rules(), Clips { moment, ..clips() });
+    stage.leg(LegEvent::Up).agent(offhook_core::call::AgentEvent::Ready).reply("greeting", 500).after(600);
+    stage.caller_says(300).only_calls("provider-1", "slow", "{}");
+    while stage.heard(MOMENT).is_empty() {
+        stage.after(20);
+    }
+    stage
+}
+
+/// How much of such a filler is heard if the answer comes when `heard_ms` of it were, and of the answer, which is 500 ms.
+fn given_way(words_and_pauses: &[usize], heard_ms: u64) -> (usize, usize) {
+    let mut stage = filled(words_and_pauses);
+    stage.after(heard_ms - 20).finishes("slow", done());
+    let before = stage.voice_ms();
+    stage.reply("answer", 500).after(3_000);
+    (stage.heard(MOMENT).len() * 20, stage.voice_ms() - before)
+}
+
+#[test]
+fn a_filler_ends_its_word_before_the_answer_follows() {
+    // Two words and a silent end, with a stop of 40 ms in the first.
+    let one_moment = [160, 40, 300, 120, 1_000, 400];
+    for heard in [20, 200, 440] {
+        assert_eq!(given_way(&one_moment, heard), (460, 500), "the answer after {heard} ms");
+    }
+    let in_the_pause = 560;
+    assert_eq!(given_way(&one_moment, in_the_pause), (460, 500));
+    let in_its_silent_end = 1_700;
+    assert_eq!(given_way(&one_moment, in_its_silent_end), (1_460, 500));
+}
+
+#[test]
+fn a_filler_of_which_300_ms_are_left_is_heard_to_its_end_without_its_silence() {
+    let mut stage = filled(&[500, 120, 1_000, 400]);
+    stage.after(1_360).finishes("slow", done());
+    let answered = stage.elapsed();
+    stage.reply("answer", 500).after(3_000);
+    assert_eq!(stage.heard(MOMENT).len() * 20, 1_500);
+    let answer = stage.slots().into_iter().find(|(at, voice)| *voice && *at > answered).expect("an answer").0;
+    assert!(answer - answered <= Duration::from_millis(300), "{:?}", answer - answered);
+}
+
+#[test]
+fn a_filler_without_any_pause_in_600_ms_makes_place_at_once() {
+    assert_eq!(given_way(&[2_000], 200), (200, 500));
+    // A short stop is better than the middle of a vowel.
+    assert_eq!(given_way(&[500, 20, 1_480], 200), (500, 500));
+}
+
+/// The agent has asked something while the tool runs on: the caller thinks, and is not asked for a moment.
+#[test]
+fn who_was_asked_something_by_the_agent_is_not_asked_to_wait_for_a_tool() {
+    let fillers = |words: &str| {
+        let mut stage = asked([ToolSpec { timeout: Duration::from_secs(60), ..approved_tool("weather") }], "weather");
+        stage.after(3_000).caller_says(800).agent_tells("r", words).after(6_000);
+        let since = stage.elapsed() - Duration::from_secs(6);
+        stage.heard(MOMENT).into_iter().filter(|at| *at > since).count()
+    };
+    assert_eq!(fillers("Sure, what is it?"), 0);
+    assert_eq!(fillers("بالتأكيد، ما هو؟"), 0);
+    assert_eq!(fillers("Sure, I will see to that."), 30);
+}
+
+/// What they then say ends that: the next wait is filled like any other.
+#[test]
+fn who_has_answered_the_agents_question_waits_again() {
+    let mut stage = asked([ToolSpec { timeout: Duration::from_secs(60), ..approved_tool("weather") }], "weather");
+    stage.after(3_000).caller_says(800).agent_tells("r", "Sure, what is it?").after(3_000);
+    let before = stage.heard(MOMENT).len();
+    stage.caller_says(800).after(3_000);
+    assert_eq!(stage.heard(MOMENT).len() - before, 30);
 }

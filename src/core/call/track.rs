@@ -1,7 +1,7 @@
 //! The sound that leaves for the caller, slot by slot: the one owner of the outgoing track.
 //!
 //! Sources in the order of precedence: ringing (a tone or music), sentences of the engine's own (clips), the agent. A clip
-//! that makes place for the agent's answer goes when the answer comes; any other is heard first, and the
+//! that makes place for the agent's answer ends its word when the answer comes; any other is heard first, and the
 //! agent's audio waits behind it.
 
 mod clips;
@@ -126,11 +126,11 @@ impl Track {
         self.floor
     }
 
-    /// Agent audio. The first of an answer ends what was only to bridge the wait for it.
+    /// Agent audio. The first of an answer ends what was only to bridge the wait for it, with its word.
     pub fn push(&mut self, response: ResponseId, item: ItemId, audio: Bytes) -> Queued {
         let queued = self.playout.push(response, item, audio);
         if queued == Queued::Kept && !self.playout.is_empty() {
-            self.clips.give_way();
+            self.clips.give_way(self.format);
         }
         queued
     }

@@ -254,6 +254,7 @@ impl CallMachine {
             Speaker::Agent if unheard => None,
             Speaker::Agent => {
                 self.policy.agent_said(&text);
+                self.waiting.agent_said(&text);
                 None
             }
         };

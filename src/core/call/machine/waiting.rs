@@ -2,7 +2,7 @@
 //!
 //! Silence is what is spoken into, so its own clock has to have run besides the tool's: a caller who is
 //! hearing somebody, live or from what is queued, knows that somebody is there. One announcement or "One moment, please" a
-//! turn is enough for any number of slow tools, and it makes place for the answer when that comes. Whoever has to wait
+//! turn is enough for any number of slow tools, and it ends its word when the answer comes. Whoever has to wait
 //! longer hears now and then that they are not forgotten, in another sentence: whether it is a tool, the agent or the next
 //! agent that they wait for.
 
@@ -46,6 +46,8 @@ pub(super) struct Waiting {
     owed_since: Option<Instant>,
     /// It follows a sentence that asked the caller to wait.
     explained: bool,
+    /// The agent's last words were a question, and it is the caller's turn to speak.
+    asked: bool,
 }
 
 enum Sentence {
@@ -56,7 +58,7 @@ enum Sentence {
 
 impl Waiting {
     pub fn caller_speaks(&mut self) {
-        (self.caller_speaks, self.explained) = (true, false);
+        (self.caller_speaks, self.explained, self.asked) = (true, false, false);
     }
 
     /// The silence began when the caller was last heard, not when that was found to be the end.
@@ -71,12 +73,19 @@ impl Waiting {
     }
 
     pub fn response_begins(&mut self, now: Instant) {
-        self.response_since = Some(now);
+        (self.response_since, self.asked) = (Some(now), false);
+    }
+
+    /// Words of the agent; those about a turn that the caller has broken off come while they speak.
+    pub fn agent_said(&mut self, text: &str) {
+        let asks =
+            text.trim_end_matches(|c: char| c.is_whitespace() || "\"”»*)".contains(c)).ends_with(['?', '？', '؟']);
+        self.asked = asks && !self.caller_speaks;
     }
 
     /// The old one's word that the caller stopped will not come.
     pub fn new_agent(&mut self) {
-        (self.caller_speaks, self.response_since) = (false, None);
+        (self.caller_speaks, self.response_since, self.asked) = (false, None, false);
     }
 
     /// The caller has heard such a sentence in this turn.
@@ -116,7 +125,12 @@ impl CallMachine {
         let (due, slow) = match self.agent {
             Agent::Gone => return None,
             Agent::Dialling | Agent::Lost => (self.usual(silent_since), None),
-            Agent::Ready => self.awaited(silent_since)?,
+            Agent::Ready => {
+                let (due, slow) = self.awaited(silent_since)?;
+                // Who was asked something thinks, and waits for nobody: until nobody would think for so long.
+                let thinks = self.waiting.asked.then(|| silent_since + self.plan.rules.no_input_after);
+                (thinks.map_or(due, |until| due.max(until)), slow)
+            }
         };
         let first = !self.waiting.explained && !self.waiting.has_filled(self.policy.turn());
         let sentence = match slow.filter(|slow| !slow.told) {

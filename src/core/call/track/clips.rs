@@ -1,6 +1,9 @@
 //! Sentences of the engine's own that wait to be heard.
 
-use crate::{audio::Format, call::clips::Spoken};
+use crate::{
+    audio::{FRAME, Format, rms_dbfs},
+    call::clips::Spoken,
+};
 use bytes::{Bytes, BytesMut};
 use std::{collections::VecDeque, time::Duration};
 
@@ -9,6 +12,12 @@ use std::{collections::VecDeque, time::Duration};
 const WAITING_MAX: usize = 8;
 /// A filler with less than this left is heard to its end: a cut word sounds worse than a short wait.
 const NEARLY_OVER: Duration = Duration::from_millis(300);
+/// What is quieter is between two words, or the stop of a consonant within one.
+const BETWEEN_WORDS_DBFS: f32 = -45.0;
+/// Frames of it that are a pause: the stops of consonants in the built-in recordings last 60 ms at the most.
+const PAUSE_FRAMES_MIN: usize = 4;
+/// A pause is looked for in this time: a word is seldom longer, and the answer waits.
+const WORD_MAX: Duration = Duration::from_millis(600);
 
 /// What a sentence is for; it decides who may cut it off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +83,8 @@ struct Waiting {
     sent: usize,
     /// At its end, so many bytes that nobody hears.
     quiet_end: usize,
+    /// It has given way, and ends with its word.
+    ends: bool,
 }
 
 /// A sentence that was cut off.
@@ -101,7 +112,8 @@ impl ClipQueue {
         self.notices_owed += usize::from(purpose == Purpose::Notice && !rest.is_empty());
         if self.waiting.len() < WAITING_MAX && !rest.is_empty() {
             let quiet_end = format.quiet_end(&rest);
-            self.waiting.push_back(Waiting { text: spoken.text.clone(), purpose, rest, sent: 0, quiet_end });
+            let text = spoken.text.clone();
+            self.waiting.push_back(Waiting { text, purpose, rest, sent: 0, quiet_end, ends: false });
         }
     }
 
@@ -182,9 +194,9 @@ impl ClipQueue {
         }
     }
 
-    /// The agent's answer is there.
-    pub fn give_way(&mut self) {
-        self.waiting.retain(|clip| !clip.purpose.gives_way() || (clip.sent > 0 && clip.is_nearly_over()));
+    /// The agent's answer is there. A sentence that only bridged the wait ends with the word that is being heard.
+    pub fn give_way(&mut self, format: Format) {
+        self.waiting.retain_mut(|clip| !clip.purpose.gives_way() || (clip.sent > 0 && clip.end_with_the_word(format)));
     }
 
     /// Drops what may be cut off, and tells of each how much of it was heard, if any.
@@ -210,8 +222,30 @@ impl Waiting {
         }
     }
 
-    fn is_nearly_over(&self) -> bool {
-        // All telephone formats have at least 8 bytes in a millisecond; more only make it stricter.
-        self.rest.len() <= NEARLY_OVER.as_millis() as usize * 8
+    /// Leaves out what follows the word that is being heard; whether anything is left of it.
+    fn end_with_the_word(&mut self, format: Format) -> bool {
+        if !std::mem::replace(&mut self.ends, true) {
+            let audible = self.rest.len().saturating_sub(self.quiet_end);
+            let nearly_over = format.duration_of(audible) <= NEARLY_OVER;
+            self.rest.truncate(if nearly_over { audible } else { self.word_end(format) });
+            self.quiet_end = 0;
+        }
+        !self.rest.is_empty()
+    }
+
+    /// Bytes until the next pause, or else the next moment that is as quiet; none where there is neither, as in music.
+    fn word_end(&self, format: Format) -> usize {
+        let size = format.frame_bytes();
+        let word_frames_max = (WORD_MAX.as_millis() / FRAME.as_millis()) as usize;
+        let mut samples = Vec::new();
+        let mut quiet = |frame: &[u8]| {
+            samples.clear();
+            format.decode(frame, &mut samples);
+            rms_dbfs(&samples) < BETWEEN_WORDS_DBFS
+        };
+        let quiet: Vec<bool> =
+            self.rest.chunks(size).take(word_frames_max + PAUSE_FRAMES_MIN).map(&mut quiet).collect();
+        let pause = quiet.windows(PAUSE_FRAMES_MIN).position(|frames| frames.iter().all(|quiet| *quiet));
+        size * pause.or_else(|| quiet.iter().take(word_frames_max).position(|quiet| *quiet)).unwrap_or(0)
     }
 }
