@@ -9,24 +9,27 @@
 //! bursts changes no verdict.
 
 mod backchannels;
+mod background;
 mod candidate;
 mod echo;
 mod ending;
 mod pace;
+mod rules;
 
 #[cfg(test)]
 mod tests;
 
 pub use backchannels::Backchannels;
+pub use rules::{TurnOwner, TurnRules};
 
 use crate::audio::{FRAME, Format, Heard, VoiceDetector, rms_dbfs};
+use background::{Background, During};
 use candidate::{Candidate, Frame, Onset};
 use echo::Echo;
 use ending::Ending;
 use pace::Pace;
 use std::{
     fmt,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -62,52 +65,6 @@ const HALF_DUPLEX_LOSS_DB: f32 = 12.0;
 const CLEAN_FRAMES: u32 = 200;
 /// A sound of so many frames would have opened a candidate, had it not been echo.
 const ALARM_FRAMES: u32 = 4;
-
-/// What the context says about turns.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TurnRules {
-    /// Whose word counts.
-    pub owner: TurnOwner,
-    /// Speech of this length is an interruption for sure; at most [`TurnRules::MIN_SPEECH_MAX`] …
-    pub min_speech: Duration,
-    /// … or so many words that are no backchannels, where words are known in time.
-    pub min_words: u32,
-    /// Silence that ends the caller's turn. Callers who pause a lot get up to twice as much, and who spells 1.6 s at the least.
-    pub end_silence: Duration,
-    /// Words that are no interruption.
-    pub backchannels: Arc<Backchannels>,
-    /// `false`: the agent cannot be interrupted by voice at all.
-    pub interruptible: bool,
-    /// The greeting is heard to its end.
-    pub protect_greeting: bool,
-}
-
-impl TurnRules {
-    /// Later no verdict could be given in time.
-    pub const MIN_SPEECH_MAX: Duration = Duration::from_millis(560);
-}
-
-impl Default for TurnRules {
-    fn default() -> Self {
-        Self {
-            owner: TurnOwner::Offhook,
-            min_speech: Duration::from_millis(520),
-            min_words: 2,
-            end_silence: Duration::from_millis(600),
-            backchannels: Arc::default(),
-            interruptible: true,
-            protect_greeting: false,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TurnOwner {
-    /// offhook's own ears.
-    Offhook,
-    /// The provider's turn detection; a [`TurnTaker`] then says nothing.
-    Provider,
-}
 
 /// What the agent is doing towards the caller while a frame was heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,6 +139,7 @@ pub struct TurnTaker {
     ears: Box<dyn Ears>,
     state: State,
     echo: Echo,
+    background: Background,
     pace: Pace,
     /// When the last frame ended, by the count of samples.
     clock: Option<Instant>,
@@ -261,6 +219,7 @@ impl TurnTaker {
             ears,
             state: State::default(),
             echo: Echo::new(),
+            background: Background::default(),
             clock: None,
             last_voiced: None,
             false_alarms: 0,
@@ -354,8 +313,15 @@ impl TurnTaker {
         self.clock = Some(end);
         let is_echo = self.echo.heard(heard.level_dbfs, heard.floor_dbfs, end);
         self.echoed = is_echo;
-        let goes_on = !matches!(self.state, State::Listening(_));
-        let frame = Frame::new(heard, is_echo, goes_on, self.echo.may_surprise(), end);
+        let during = match &self.state {
+            State::Listening(_) if agent == AgentSound::Silent => During::Silence,
+            State::Listening(_) => During::Agent,
+            State::Undecided(_) => During::Undecided,
+            State::Caller { .. } => During::Turn,
+        };
+        let goes_on = matches!(during, During::Undecided | During::Turn);
+        let mut frame = Frame::new(heard, is_echo, goes_on, self.echo.may_surprise(), end);
+        frame.voiced &= is_echo || self.background.hear(frame.level, during);
         if frame.voiced {
             self.last_voiced = Some(end);
         }
@@ -390,6 +356,7 @@ impl TurnTaker {
             let last_voiced = *last_voiced;
             self.state = State::default();
             self.pace.ended(last_voiced);
+            self.background.turn_ended();
             out.push(TurnEvent::Ended { last_voiced });
         }
     }

@@ -261,35 +261,51 @@ impl<'a> People<'a> {
             (Use::Babble, -30.0, 80.0),
             (Use::Music, -30.0, 95.0),
         ];
-        let row = |(used_as, dbfs, least): (Use, f32, f64)| {
+        let row = |(known, (used_as, dbfs, least)): (bool, (Use, f32, f64))| {
             let sounds = self.every(used_as);
-            let shares: Vec<f64> =
-                sounds.iter().flat_map(|one| [0, 10, 20].map(|second| self.heard_over(one, second, dbfs))).collect();
+            let shares: Vec<f64> = sounds
+                .iter()
+                .flat_map(|one| [0, 10, 20].map(|second| self.heard_over(one, second, dbfs, known)))
+                .collect();
             let figure = shares.iter().sum::<f64>() * 100.0 / shares.len().max(1) as f64;
-            let what = format!("agent heard over 10 s of {} at {dbfs:.0} dBFS", name(used_as));
+            let before = if known { "" } else { ", before the caller has spoken" };
+            let what = format!("agent heard over 10 s of {} at {dbfs:.0} dBFS{before}", name(used_as));
             Row { what, scenes: shares.len(), figure, unit: Unit::Percent, bar: Bar::AtLeast(least) }
         };
-        kinds.map(row).into()
+        [true, false].into_iter().flat_map(|known| kinds.map(|kind| (known, kind))).map(row).collect()
     }
 
-    /// The share of a monologue that is heard while this is on the caller's line.
-    fn heard_over(&self, one: &Recording, second: usize, dbfs: f32) -> f64 {
+    /// The share of a monologue that is heard while this is on the caller's line: of an answer to the caller, or of the greeting.
+    fn heard_over(&self, one: &Recording, second: usize, dbfs: f32, known: bool) -> f64 {
         let monologue = self.monologue(&one.speaker);
-        let until = OVER_FROM_MS + OVER_MS;
+        let sentences = self.whole_sentences();
+        let sentence = &sentences[second % sentences.len()];
+        let agent = if known { [self.agent(0, &sentence.speaker)[0], &monologue] } else { [&monologue; 2] };
+        let said = [(When::AgentsEnd(0, 600), &sentence.sound)];
+        let said = if known { &said[..] } else { &[] };
+        let begins = if known { self.answer_begins(agent, said) } else { Duration::ZERO };
+        let from = begins + Duration::from_millis(OVER_FROM_MS as u64);
+        let until = from + Duration::from_millis(OVER_MS as u64);
         let background = Background {
             sound: &one.sound,
             skipped: second * 8_000,
             gain_db: dbfs - BACKGROUND_DBFS,
-            from: OVER_FROM_MS,
-            until,
+            from: from.as_millis() as i64,
+            until: until.as_millis() as i64,
         };
-        let more = More { background: Some(background), lasts_ms: until as u64, ..More::default() };
-        let call = self.play([&monologue, &monologue], &[], more);
+        let more = More { background: Some(background), lasts_ms: until.as_millis() as u64, ..More::default() };
+        let call = self.play(agent, said, more);
         // What follows on an interruption is another answer.
-        let given_up = call.interrupts.first().copied().unwrap_or(Duration::MAX);
-        let from = Duration::from_millis(OVER_FROM_MS as u64);
-        let heard = call.audible.iter().filter(|at| **at >= from && **at < given_up).count();
+        let given_up = call.interrupts.iter().find(|at| **at >= from).copied().unwrap_or(until);
+        let heard = call.audible.iter().filter(|at| (from..given_up).contains(*at)).count();
         (heard as f64 * 20.0 / OVER_MS as f64).min(1.0)
+    }
+
+    /// When the agent begins to answer, on a quiet line.
+    fn answer_begins(&self, agent: [&Sound; 2], said: &[(When, &Sound)]) -> Duration {
+        let call = self.play(agent, said, More::default());
+        let end = call.said.last().map_or(Duration::ZERO, |last| last.end);
+        call.audible.into_iter().find(|at| *at >= end).unwrap_or(end)
     }
 
     fn sentences_over_background(&self) -> Vec<Row> {

@@ -1,8 +1,9 @@
 //! An agent for [`Conversation`](super::conversation::Conversation)s: it is told the caller's turns, writes down those
 //! recordings whose sound is in the audio that it was sent, and answers with a recording.
 //!
-//! As a pipeline it has a recogniser 50 ms away, which writes while the caller speaks, and a model 150 ms away, which is
-//! asked for a guess as soon as the caller is silent. As a realtime provider it answers 150 ms after it was told that the
+//! As a pipeline it has a recogniser 50 ms away, which writes while the caller speaks and is asked for all words in a pause, as
+//! offhook's listeners ask; what it wrote then is not written again when the turn is over. The model is 150 ms away, and is asked
+//! for a guess as soon as the caller is silent. As a realtime provider it answers 150 ms after it was told that the
 //! turn is over, and knows no words before.
 
 use bytes::Bytes;
@@ -241,8 +242,14 @@ impl StandIn {
             CallerTurn::GoesOn => self.turn.guess = None,
             CallerTurn::Ended => {
                 self.turn.open = false;
-                let after = if self.kind == Kind::Pipeline { RECOGNISER } else { Duration::ZERO };
-                self.due.push((now + after, Deed::Words(self.understood_clips())));
+                let clips = self.understood_clips();
+                let known = self.turn.guess.as_ref().filter(|(guessed, _)| *guessed == clips);
+                let there = match (self.kind, known) {
+                    (Kind::Realtime, _) => now,
+                    (Kind::Pipeline, Some((_, answered))) => now.max(answered.saturating_sub(MODEL)),
+                    (Kind::Pipeline, None) => now + RECOGNISER,
+                };
+                self.due.push((there, Deed::Words(clips)));
             }
         }
     }

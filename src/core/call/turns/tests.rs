@@ -1,6 +1,7 @@
 //! The rules of turns, on scripted ears: one byte per frame names what is heard in it.
 
 mod answers;
+mod background;
 mod echo;
 mod pauses;
 
@@ -11,7 +12,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 
 /// `.` silence, `s` speech at -25 dBFS, `n` a sound without pitch that passes for speech, `h` a hiss, `q` quiet speech,
-/// `v` a vowel of which the detector is not sure yet, `A`–`Z` speech-like at -20 to -45 dBFS.
+/// `v` a vowel of which the detector is not sure yet, `a` a vowel at -12 dBFS, `A`–`Z` speech-like at -20 to -45 dBFS.
 struct ScriptedEars;
 
 impl Ears for ScriptedEars {
@@ -23,6 +24,7 @@ impl Ears for ScriptedEars {
                 b'h' => (0.1, -30.0),
                 b'q' => (0.9, -48.0),
                 b'v' => (0.45, -30.0),
+                b'a' => (0.9, -12.0),
                 b'A'..=b'Z' => (0.9, -20.0 - f32::from(kind - b'A')),
                 _ => (0.02, -65.0),
             };
@@ -55,6 +57,14 @@ impl Scene {
     }
 
     fn with(rules: TurnRules) -> Self {
+        let mut scene = Self::beginning(rules);
+        // Nothing is heard when the call begins.
+        scene.taker.hear(&[b'.'; 10], Silent, scene.start, &mut Vec::new());
+        scene
+    }
+
+    /// Nothing has been heard yet.
+    fn beginning(rules: TurnRules) -> Self {
         let start = start();
         let taker = TurnTaker::with_ears(rules, Format::SLIN8, Box::new(ScriptedEars));
         Self { taker, start, now: start, events: Vec::new() }

@@ -258,14 +258,15 @@ mod tests {
 
     #[test]
     fn a_number_that_is_said_at_once_or_is_as_long_as_a_telephone_number_is_not_waited_for_as_long() {
-        all_are(Ending::Finished, &["My PIN is 4711.", "I was born in 1984.", "A table for 4.", "At 14.30."]);
+        all_are(Ending::Whole, &["My PIN is 4711.", "I was born in 1984.", "A table for 4.", "At 14.30."]);
         all_are(Ending::Whole, &["a table for four", "twenty-five people", "I am twenty-five", "at seven thirty-five"]);
         all_are(Ending::Open, &["555-123-4567.", "my number is 212 555 1234", "48"]);
     }
 
     #[test]
     fn single_letters_that_are_words_or_abbreviations_are_not_spelled() {
-        all_are(Ending::Finished, &["Combien il y a ?", "At 5 p.m.", "I live in the U.S.", "So do I."]);
+        all_are(Ending::Whole, &["At 5 p.m.", "I live in the U.S.", "So do I."]);
+        all_are(Ending::Finished, &["Combien il y a ?"]);
         all_are(Ending::Open, &["Combien il y a", "Option B", "quiero pan y", "What a"]);
     }
 }

@@ -1,0 +1,107 @@
+//! Who is heard beside a television, in an office, in a bar.
+
+use super::*;
+
+/// `A` is a caller at -20 dBFS, `K` others at -30 dBFS.
+const SECOND: usize = 50;
+
+fn beside_a_television() -> Scene {
+    Scene::beginning(TurnRules::default())
+}
+
+/// A caller who has said something at -20 dBFS on a quiet line.
+fn known_caller() -> Scene {
+    let mut scene = Scene::new();
+    scene.hears(Silent, "A", 2 * SECOND).hears(Silent, ".", 3 * SECOND);
+    scene.told();
+    scene
+}
+
+#[test]
+fn what_is_there_when_the_call_begins_stops_no_greeting_and_begins_no_turn() {
+    let mut scene = beside_a_television();
+    scene.hears(Silent, "K", 10).hears(Speaking, "K", 10 * SECOND).hears(Silent, "K", 10 * SECOND);
+    assert_eq!(scene.told(), "");
+}
+
+#[test]
+fn who_is_10_db_louder_than_what_was_there_is_heard_and_their_turn_ends_while_it_goes_on() {
+    let mut scene = beside_a_television();
+    scene.hears(Silent, "K", 10).hears(Speaking, "K", SECOND).hears(Speaking, "A", 2 * SECOND);
+    scene.hears(Silent, "K", 4 * SECOND);
+    let told = scene.told();
+    // What sounds behind a vowel may be the caller's: the turn ends 300 ms later than on a quiet line.
+    let expected = "1220 ducked, 1220 paused, 1660 interrupted since 1140, 4100 ended at 3500";
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn who_says_hello_as_the_call_begins_is_heard_a_second_later() {
+    let mut scene = beside_a_television();
+    scene.hears(Silent, "A", 20).hears(Silent, ".", 30).hears(Silent, "A", SECOND).hears(Silent, ".", SECOND);
+    assert_eq!(scene.told(), "1120 began at 1000, 2600 ended at 2000");
+}
+
+#[test]
+fn who_is_as_loud_as_only_a_caller_and_speaks_as_the_call_begins_is_heard_at_once() {
+    let mut scene = beside_a_television();
+    scene.hears(Silent, "A", 5).hears(Silent, "a", 20).hears(Silent, "A", 75).hears(Silent, ".", SECOND);
+    let told = scene.told();
+    assert!(told.starts_with("120 began at 0, ") && told.ends_with("ended at 2000"), "{told}");
+}
+
+#[test]
+fn others_who_are_10_db_below_a_caller_who_is_known_stop_no_agent() {
+    let mut scene = known_caller();
+    scene.hears(Speaking, "K", 10 * SECOND);
+    assert_eq!(scene.told(), "");
+}
+
+#[test]
+fn a_caller_who_speaks_6_db_lower_than_before_still_interrupts() {
+    let mut scene = known_caller();
+    scene.hears(Speaking, "G", SECOND);
+    assert!(scene.told().contains("interrupted"));
+}
+
+#[test]
+fn a_television_that_is_switched_on_in_mid_call_has_a_turn_for_6_s_and_none_after_that() {
+    let mut scene = known_caller();
+    let from = (scene.now - scene.start).as_millis() as u64;
+    scene.hears(Silent, "K", 60 * SECOND);
+    let told = scene.told();
+    let (began, ended) = told.split_once(", ").expect("a turn that ends");
+    assert_eq!(began, format!("{} began at {from}", from + 120));
+    let (at, _) = ended.split_once(" ended at ").expect("and no other");
+    let length = at.parse::<u64>().unwrap() - from;
+    assert!((6_000..=7_500).contains(&length), "{length} ms");
+    assert!(!scene.hears(Speaking, "K", 10 * SECOND).told().contains("paused"), "it does not stop the agent either");
+    assert!(scene.hears(Speaking, "A", SECOND).told().contains("interrupted"), "and the caller does");
+}
+
+#[test]
+fn a_caller_who_tells_a_long_story_without_a_breath_is_heard_to_its_end() {
+    for mut scene in [known_caller(), Scene::new()] {
+        let from = (scene.now - scene.start).as_millis() as u64;
+        scene.hears(Silent, "A", 25 * SECOND).hears(Silent, ".", SECOND);
+        let last = from + 25_000;
+        assert_eq!(scene.told(), format!("{} began at {from}, {} ended at {last}", from + 120, last + 600));
+    }
+}
+
+#[test]
+fn what_goes_on_for_70_s_is_nobody_s_turn_any_more() {
+    let mut scene = Scene::new();
+    scene.hears(Silent, "A", 100 * SECOND);
+    let told = scene.told();
+    let (at, _) = told.split_once(", ").expect("an end").1.split_once(" ended at ").expect("one turn");
+    assert!((70_000..=71_500).contains(&at.parse::<u64>().unwrap()), "{told}");
+}
+
+#[test]
+fn when_the_television_is_off_a_soft_caller_is_heard_again() {
+    let mut scene = beside_a_television();
+    scene.hears(Silent, "K", 5 * SECOND).hears(Silent, ".", 5 * SECOND);
+    scene.told();
+    assert!(scene.hears(Silent, "R", SECOND).told().contains("began"), "-37 dBFS");
+}
