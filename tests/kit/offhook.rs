@@ -96,6 +96,15 @@ impl Default for Launch<'_> {
     }
 }
 
+/// A scene that fails by chance fails once: what the engine said is all there is to understand it by.
+impl Drop for Offhook {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- offhook\n{}", self.log());
+        }
+    }
+}
+
 impl Offhook {
     /// Starts the program with this configuration and waits until it answers.
     pub async fn start(place: Place, yaml: &str) -> Self {
