@@ -45,6 +45,6 @@ impl Default for TurnRules {
 pub enum TurnOwner {
     /// offhook's own ears.
     Offhook,
-    /// The provider's turn detection; a [`TurnTaker`] then says nothing.
+    /// The provider's turn detection; a [`TurnTaker`](super::TurnTaker) then says nothing.
     Provider,
 }
