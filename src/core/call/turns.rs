@@ -11,6 +11,7 @@
 mod backchannels;
 mod background;
 mod candidate;
+mod commands;
 mod echo;
 mod ending;
 mod pace;
@@ -278,7 +279,7 @@ impl TurnTaker {
         let State::Undecided(candidate) = &mut self.state else { return };
         let others = self.rules.backchannels.other_words(text);
         candidate.only_backchannels = others == 0 && !text.trim().is_empty();
-        if others >= self.rules.min_words.max(1) {
+        if others >= self.rules.min_words.max(1) || commands::asks_for_silence(text) {
             self.commit(now, out);
         }
     }
@@ -302,7 +303,10 @@ impl TurnTaker {
         match std::mem::take(&mut self.state) {
             State::Listening(_) => {}
             State::Undecided(_) => out.push(TurnEvent::Resumed(FalseAlarm::TooShort)),
-            State::Caller { last_voiced, .. } => out.push(TurnEvent::Ended { last_voiced }),
+            State::Caller { last_voiced, .. } => {
+                self.background.turn_ended();
+                out.push(TurnEvent::Ended { last_voiced });
+            }
         }
     }
 
@@ -321,7 +325,7 @@ impl TurnTaker {
         };
         let goes_on = matches!(during, During::Undecided | During::Turn);
         let mut frame = Frame::new(heard, is_echo, goes_on, self.echo.may_surprise(), end);
-        frame.voiced &= is_echo || self.background.hear(frame.level, during);
+        frame.voiced &= is_echo || self.background.hear(frame.level, frame.sounds_voiced, during);
         if frame.voiced {
             self.last_voiced = Some(end);
         }

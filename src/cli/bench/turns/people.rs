@@ -265,11 +265,12 @@ impl<'a> People<'a> {
             let sounds = self.every(used_as);
             let shares: Vec<f64> = sounds
                 .iter()
-                .flat_map(|one| [0, 10, 20].map(|second| self.heard_over(one, second, dbfs, known)))
+                .flat_map(|one| [0, 5, 10, 15, 20, 25].map(|second| self.heard_over(one, second, dbfs, known)))
                 .collect();
             let figure = shares.iter().sum::<f64>() * 100.0 / shares.len().max(1) as f64;
-            let before = if known { "" } else { ", before the caller has spoken" };
-            let what = format!("agent heard over 10 s of {} at {dbfs:.0} dBFS{before}", name(used_as));
+            let moment = if known { "after" } else { "before" };
+            let what =
+                format!("agent heard over 10 s of {} at {dbfs:.0} dBFS, {moment} the caller has spoken", name(used_as));
             Row { what, scenes: shares.len(), figure, unit: Unit::Percent, bar: Bar::AtLeast(least) }
         };
         [true, false].into_iter().flat_map(|known| kinds.map(|kind| (known, kind))).map(row).collect()
@@ -279,7 +280,7 @@ impl<'a> People<'a> {
     fn heard_over(&self, one: &Recording, second: usize, dbfs: f32, known: bool) -> f64 {
         let monologue = self.monologue(&one.speaker);
         let sentences = self.whole_sentences();
-        let sentence = &sentences[second % sentences.len()];
+        let sentence = sentences[second % sentences.len()];
         let agent = if known { [self.agent(0, &sentence.speaker)[0], &monologue] } else { [&monologue; 2] };
         let said = [(When::AgentsEnd(0, 600), &sentence.sound)];
         let said = if known { &said[..] } else { &[] };
@@ -293,10 +294,11 @@ impl<'a> People<'a> {
             from: from.as_millis() as i64,
             until: until.as_millis() as i64,
         };
-        let more = More { background: Some(background), lasts_ms: until.as_millis() as u64, ..More::default() };
+        let lasts_ms = until.as_millis() as u64;
+        let more = More { background: Some(background), lasts_ms, ..More::default() };
         let call = self.play(agent, said, more);
         // What follows on an interruption is another answer.
-        let given_up = call.interrupts.iter().find(|at| **at >= from).copied().unwrap_or(until);
+        let given_up = call.interrupts.iter().find(|at| (from..until).contains(*at)).copied().unwrap_or(until);
         let heard = call.audible.iter().filter(|at| (from..given_up).contains(*at)).count();
         (heard as f64 * 20.0 / OVER_MS as f64).min(1.0)
     }
@@ -305,7 +307,7 @@ impl<'a> People<'a> {
     fn answer_begins(&self, agent: [&Sound; 2], said: &[(When, &Sound)]) -> Duration {
         let call = self.play(agent, said, More::default());
         let end = call.said.last().map_or(Duration::ZERO, |last| last.end);
-        call.audible.into_iter().find(|at| *at >= end).unwrap_or(end)
+        call.audible.into_iter().find(|at| *at >= end).expect("a sentence on a quiet line is answered")
     }
 
     fn sentences_over_background(&self) -> Vec<Row> {

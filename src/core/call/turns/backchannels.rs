@@ -286,7 +286,7 @@ impl Default for Backchannels {
 }
 
 /// The words of a text without case, accents and punctuation. An apostrophe joins, a hyphen parts.
-fn normalised(text: &str) -> Vec<String> {
+pub(super) fn normalised(text: &str) -> Vec<String> {
     let text: String =
         text.chars().filter(|c| !matches!(c, '\'' | '’')).flat_map(char::to_lowercase).map(plain).collect();
     text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_owned).collect()

@@ -40,7 +40,7 @@ pub(super) struct Pace {
     trusts: bool,
     /// … and has said that the turn is over.
     told_over: bool,
-    /// The caller has gone on behind words that were taken for finished: recognisers write full stops at pauses.
+    /// The caller has gone on behind words that were taken for finished.
     doubts: bool,
     /// How the last turn ended, until the next one begins.
     ended: Option<Ended>,

@@ -10,7 +10,7 @@ pub struct TurnRules {
     pub owner: TurnOwner,
     /// Speech of this length is an interruption for sure; at most [`TurnRules::MIN_SPEECH_MAX`] …
     pub min_speech: Duration,
-    /// … or so many words that are no backchannels, where words are known in time.
+    /// … or so many words that are no backchannels, or one such as "stop" or "no", where words are known in time.
     pub min_words: u32,
     /// Silence that ends the caller's turn. Callers who pause a lot get up to twice as much, and who spells 1.6 s at the least.
     pub end_silence: Duration,

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 
 /// `.` silence, `s` speech at -25 dBFS, `n` a sound without pitch that passes for speech, `h` a hiss, `q` quiet speech,
-/// `v` a vowel of which the detector is not sure yet, `a` a vowel at -12 dBFS, `A`–`Z` speech-like at -20 to -45 dBFS.
+/// `v` a vowel of which the detector is not sure yet, `a` a vowel at -12 dBFS, `x` noise at -50 dBFS, `A`–`Z` speech-like at -20 to -45 dBFS.
 struct ScriptedEars;
 
 impl Ears for ScriptedEars {
@@ -25,6 +25,7 @@ impl Ears for ScriptedEars {
                 b'q' => (0.9, -48.0),
                 b'v' => (0.45, -30.0),
                 b'a' => (0.9, -12.0),
+                b'x' => (0.02, -50.0),
                 b'A'..=b'Z' => (0.9, -20.0 - f32::from(kind - b'A')),
                 _ => (0.02, -65.0),
             };
@@ -254,11 +255,20 @@ fn backchannels_do_not_interrupt_however_many_and_long() {
 #[test]
 fn one_word_that_is_no_backchannel_leaves_it_to_the_duration_unless_one_is_enough() {
     let mut scene = Scene::new();
-    scene.hears(Speaking, "s", 10).says("stop").hears(Speaking, ".", 10);
+    scene.hears(Speaking, "s", 10).says("tomorrow").hears(Speaking, ".", 10);
     assert_eq!(scene.told(), "20 ducked, 40 paused, 360 resumed: too_short");
     let mut scene = Scene::with(TurnRules { min_words: 1, ..TurnRules::default() });
-    scene.hears(Speaking, "s", 10).says("okay stop");
+    scene.hears(Speaking, "s", 10).says("okay tomorrow");
     assert_eq!(scene.told(), "20 ducked, 40 paused, 200 interrupted since 0");
+}
+
+#[test]
+fn one_word_that_asks_for_silence_is_enough() {
+    for word in ["Stop!", "Okay, wait.", "No", "Nein!"] {
+        let mut scene = Scene::new();
+        scene.hears(Speaking, "s", 10).says(word);
+        assert_eq!(scene.told(), "20 ducked, 40 paused, 200 interrupted since 0", "{word}");
+    }
 }
 
 #[test]

@@ -50,6 +50,45 @@ fn who_is_as_loud_as_only_a_caller_and_speaks_as_the_call_begins_is_heard_at_onc
     assert!(told.starts_with("120 began at 0, ") && told.ends_with("ended at 2000"), "{told}");
 }
 
+/// What is there in the first 300 ms is the line; who speaks into it is 6 dB louder.
+#[test]
+fn who_speaks_into_a_noisy_line_in_its_first_second_is_heard() {
+    let mut scene = beside_a_television();
+    scene.hears(Silent, "x", 20).hears(Silent, "K", 2 * SECOND).hears(Silent, "x", SECOND);
+    assert_eq!(scene.told(), "520 began at 340, 3000 ended at 2400");
+}
+
+#[test]
+fn who_says_their_name_as_the_call_begins_is_heard_when_they_have_said_it() {
+    let mut scene = beside_a_television();
+    scene.hears(Silent, "A", 50).hears(Silent, ".", 30).hears(Silent, "A", SECOND).hears(Silent, ".", SECOND);
+    assert!(scene.told().contains("began at 1600"));
+}
+
+/// The agent comes in after 6 s, since nothing is known of them; from then on they are heard.
+#[test]
+fn a_soft_caller_whose_first_turn_was_taken_for_a_television_is_heard_when_they_have_paused() {
+    for soft in ["K", "R"] {
+        let mut scene = Scene::new();
+        scene.hears(Silent, soft, 8 * SECOND).hears(Silent, ".", 2 * SECOND);
+        scene.told();
+        let from = (scene.now - scene.start).as_millis() as u64;
+        scene.hears(Silent, soft, 3 * SECOND).hears(Silent, ".", 2 * SECOND);
+        assert_eq!(scene.told(), format!("{} began at {from}, {} ended at {}", from + 120, from + 3_600, from + 3_000));
+        scene.hears(Silent, soft, 20 * SECOND).hears(Silent, ".", 2 * SECOND);
+        let told = scene.told();
+        assert!(told.ends_with(&format!("ended at {}", from + 25_000)) && told.matches("began").count() == 1, "{told}");
+    }
+}
+
+#[test]
+fn who_gets_12_db_softer_interrupts_again_after_a_turn() {
+    let mut scene = known_caller();
+    scene.hears(Silent, "M", 2 * SECOND).hears(Silent, ".", SECOND).told();
+    scene.hears(Speaking, "M", SECOND);
+    assert!(scene.told().contains("interrupted"));
+}
+
 #[test]
 fn others_who_are_10_db_below_a_caller_who_is_known_stop_no_agent() {
     let mut scene = known_caller();
