@@ -20,7 +20,7 @@ pub(super) struct Turns {
     #[schemars(extend("default" = values::duration_text(TurnRules::default().min_speech)))]
     pub min_speech: Option<DurationText>,
     /// So many words interrupt it sooner, where they are told in time, as pipelines do. Words that only say "I am
-    /// listening" do not count.
+    /// listening" do not count; "stop", "wait" or "no" suffices alone.
     #[schemars(range(min = 1, max = 10), extend("default" = TurnRules::default().min_words))]
     pub min_words: Option<u32>,
     /// Silence that ends the caller's turn, 200ms to 5s. Callers who pause a lot get up to twice as much, and who spells 1.6 s at the least.
