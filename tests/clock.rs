@@ -61,7 +61,7 @@ fn what_a_thread_sends_is_waited_for_while_the_clock_is_held() {
 
 #[test]
 fn a_panic_outside_or_while_the_clock_is_held_is_the_scenes() {
-    // A busy machine takes its time to find the names for a backtrace.
+    // Symbols of a backtrace can take longer than `SHORT` on a busy machine.
     let told = failure(Limits::default(), || async { outside(|| panic!("{}", "outside")).await });
     assert_eq!(told, "outside");
     let told = failure(Limits::default(), || async { holding(async { panic!("{}", "held") }).await });

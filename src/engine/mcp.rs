@@ -240,7 +240,7 @@ fn tested(tool: Tested) -> McpTestedTool {
 /// Contexts with the tools that they list and that this server, which is up, has not.
 fn missing(generation: &Generation, id: &str, status: &ServerStatus) -> impl Iterator<Item = (String, String)> {
     let is_up = status.state == State::Up;
-    // What the server told of only just now is in the next generation, or left out of it for a reason that is told.
+    // A tool in the server's own list is in the next generation, or is left out of it with a reason.
     let is_told = |tool: &str| status.tools.iter().any(|told| told.exposed_name.as_deref() == Some(tool));
     let is_missing = |tool: &str| {
         let owner = generation.config.mcp.owner(tool);
@@ -335,7 +335,7 @@ mod tests {
         fleet.stop().await;
     }
 
-    /// A server that comes up while the tools of another are taken over has told of its own, which the next generation has.
+    /// A server can list its tools after a generation was built, and before it is looked at.
     #[tokio::test]
     async fn a_tool_that_a_server_has_told_of_only_just_now_is_not_missing() {
         let (after, fleet) = generation("plain", "mcp_odd_echo, mcp_odd_nosuch", "").await;

@@ -96,7 +96,7 @@ impl Default for Launch<'_> {
     }
 }
 
-/// A scene that fails by chance fails once: what the engine said is all there is to understand it by.
+/// Prints the engine's log when a test panics: a failure by chance may not come again.
 impl Drop for Offhook {
     fn drop(&mut self) {
         if std::thread::panicking() {

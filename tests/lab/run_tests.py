@@ -70,7 +70,7 @@ SCENES = Run("whole_calls", threads=3 * CORES, only=REAL_TIME, real=True, limit=
 # What computes has as many threads as there are cores; what also waits for time, a browser or another program has more. Two runs are
 # under way at a time: one in real time, which waits for most of it, and one that computes and makes way for it.
 PLAN = [
-    # Beside a load on every core it gets its share only when nothing runs in real time any more.
+    # The limit allows for a load on every core, beside which it begins to compute when nothing runs in real time.
     Run("whole_calls", threads=2 * CORES, skip=REAL_TIME, limit=1200, in_memory=True, beside=True),
     Run("house", threads=CORES, beside=True),
     Run("*", beside=True),
@@ -86,8 +86,8 @@ IDLE = ("chrt", "--idle", "0")
 
 
 class Priorities:
-    """Who goes first. What runs in idle time is on a par with the rest of the machine as soon as nothing runs in real time any more:
-    beside another program that takes all the processor it would not end."""
+    """Scheduling of the test programs. Those that run in idle time get the normal policy as soon as nothing runs in real time: beside
+    another program that takes all the processor they would not end."""
 
     def __init__(self) -> None:
         tried = subprocess.run([*FIRST, "true"], capture_output=True)

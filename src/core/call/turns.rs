@@ -24,7 +24,7 @@ pub use backchannels::Backchannels;
 pub use rules::{TurnOwner, TurnRules};
 
 use crate::audio::{FRAME, Format, Heard, VoiceDetector, rms_dbfs};
-use background::{Background, During};
+use background::{Background, TurnState};
 use candidate::{Candidate, Frame, Onset};
 use echo::Echo;
 use ending::Ending;
@@ -317,15 +317,15 @@ impl TurnTaker {
         self.clock = Some(end);
         let is_echo = self.echo.heard(heard.level_dbfs, heard.floor_dbfs, end);
         self.echoed = is_echo;
-        let during = match &self.state {
-            State::Listening(_) if agent == AgentSound::Silent => During::Silence,
-            State::Listening(_) => During::Agent,
-            State::Undecided(_) => During::Undecided,
-            State::Caller { .. } => During::Turn,
+        let turn_state = match &self.state {
+            State::Listening(_) if agent == AgentSound::Silent => TurnState::Silence,
+            State::Listening(_) => TurnState::Agent,
+            State::Undecided(_) => TurnState::Undecided,
+            State::Caller { .. } => TurnState::Caller,
         };
-        let goes_on = matches!(during, During::Undecided | During::Turn);
+        let goes_on = matches!(turn_state, TurnState::Undecided | TurnState::Caller);
         let mut frame = Frame::new(heard, is_echo, goes_on, self.echo.may_surprise(), end);
-        frame.voiced &= is_echo || self.background.hear(frame.level, frame.sounds_voiced, during);
+        frame.voiced &= is_echo || self.background.hear(frame.level, frame.sounds_voiced, turn_state);
         if frame.voiced {
             self.last_voiced = Some(end);
         }

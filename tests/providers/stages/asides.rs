@@ -30,7 +30,7 @@ async fn is_lost(what: &str, stages: &Stages, lost: &Notify) {
     let desk = Desk::of_pipelines(&[("first", stages), ("second", &deputy)], SLOW_TO_DECIDE).await;
     let caller = called(&desk).await;
     let asked = speaks(&caller).await.end;
-    // Who speaks sooner goes on with what the agent came into.
+    // Speech within 500 ms of the agent's first sound would continue the turn before it.
     caller.hears_from(asked, hertz(2), ms(700)).await;
     caller.says(BACKCHANNEL).await;
     is_paused(&caller).await;

@@ -344,7 +344,7 @@ impl CallMachine {
             if undecided {
                 self.ears.forget_before(now);
             }
-            // What was none may be an answer yet, if the agent ends: its sound is kept.
+            // Audio of a sound that did not interrupt is kept: it is an answer if the agent ends shortly.
             let turn = if undecided { CallerTurn::MayBegin } else { CallerTurn::WasNone };
             self.to_agent(AgentCommand::Turn(turn), out);
         }

@@ -1,172 +1,172 @@
-//! Voices beside the caller's: a television, an office, a bar. They sound like speech, and are quieter than who holds
-//! the telephone.
+//! Background voices: a television, an office, a bar. They sound like speech, and are quieter than the caller.
 //!
-//! What the line sounds like when the caller does not speak is kept for some seconds, and who speaks has to be louder.
-//! It is learnt from what is there when the call begins, before anybody could have said something, from what is not
-//! louder than it or no speech, and from what goes on for longer than a caller speaks without a pause. If the latter then
-//! falls silent for a second, it was a caller, since a television does not wait for the agent's answer.
+//! The background level is the 80th percentile of recent 100 ms blocks, and a caller has to be 3 dB louder. Blocks are
+//! learnt at the beginning of the call, before anybody could have spoken; when they are not louder than the background or not
+//! speech; and when a sound goes on for longer than a caller speaks without a pause. A pause of a second behind such a sound
+//! takes that back: it was a caller, since a television does not wait for the agent's answer.
 
 use std::collections::VecDeque;
 
-/// Frames of a block: the loudest of 100 ms is a vowel, not the gap behind it.
-const BLOCK: u32 = 5;
-/// Blocks that are kept: 6 s. A television pauses for less, as a rule.
-const KEPT: usize = 60;
-/// So many of 100 blocks are not louder than what is usual there: a voice is silent for a sixth of the time.
-const USUAL_PERCENT: usize = 80;
-/// Who speaks is so much louder than that, in a vowel now and then.
-const ABOVE_DB: f32 = 3.0;
-/// What is louder than this in the very first frame was there before somebody who has just been connected could speak; a
-/// line's own noise is of no interest here.
-const SOUNDS_DBFS: f32 = -55.0;
-/// So many blocks belong to it then, and those of the first second that are at most so much louder …
+/// Frames of a block. The loudest frame of 100 ms is a vowel, not the gap behind it.
+const BLOCK_FRAMES: u32 = 5;
+/// Blocks whose levels are kept: 6 s.
+const RECENT_BLOCKS: usize = 60;
+/// Percentile of the recent blocks that is the background level. A voice pauses for a sixth of the time.
+const BACKGROUND_PERCENTILE: usize = 80;
+/// Margin of a caller's vowels over the background.
+const MARGIN_DB: f32 = 3.0;
+/// Level of the first frame above which the call has a background; line noise is below it as a rule.
+const AUDIBLE_DBFS: f32 = -55.0;
+/// Blocks at the beginning of such a call that are background whatever their level: 300 ms.
 const FIRST_BLOCKS: u32 = 3;
+/// Blocks of the first second, which are background if they are not much louder than the first ones.
 const BEGINNING_BLOCKS: u32 = 10;
-const LOUDER_DB: f32 = 6.0;
-/// … unless so many in a row are quiet in the first two seconds: that was somebody's "hello?" …
-const HELLO_BLOCKS: u32 = 20;
+const BEGINNING_MARGIN_DB: f32 = 6.0;
+/// Quiet blocks in a row within the first two seconds that show the sound to have been a caller's "hello?".
 const QUIET_BLOCKS: u32 = 3;
-/// … or two are as loud as only who holds the telephone is.
+const HELLO_BLOCKS: u32 = 20;
+/// Level of two blocks of the first second that only a caller at the telephone has.
 const NEAR_DBFS: f32 = -18.0;
 const NEAR_BLOCKS: u32 = 2;
-/// What is so much quieter than the caller has been does not interrupt the agent.
+/// Distance below the caller's level at which a sound does not interrupt the agent.
 const BELOW_CALLER_DB: f32 = 7.0;
-/// Until a caller has had a turn they are taken to be as loud as this where it is asked for how long others may sound, but not
-/// where the agent is to be stopped: a soft caller may interrupt the greeting.
+/// Level that is assumed for a caller who has not had a turn, when the length of a sound is judged. It is not assumed for
+/// interruptions: a soft caller may interrupt the greeting.
 const USUAL_CALLER_DBFS: f32 = -17.0;
-/// A sound this much quieter than the caller …
-const QUIETER_DB: f32 = 6.0;
-/// … is not the caller after so many blocks without a pause: 6 s, so that its turn is over before 8 s …
-const QUIETER_BLOCKS_MAX: usize = 60;
-/// … and any other is not after 70 s: nobody speaks for so long without a breath.
+/// Distance below the caller's level at which a long sound is background after [`SOFT_BLOCKS_MAX`].
+const SOFT_DB: f32 = 6.0;
+/// Blocks without a pause that a softer sound may have: 6 s, so that its turn is over before 8 s.
+const SOFT_BLOCKS_MAX: usize = 60;
+/// Blocks without a pause that any sound may have: 70 s. Nobody speaks for so long without a breath.
 const BLOCKS_MAX: usize = 700;
-/// Blocks of a pause: a second. One of a television's is shorter.
+/// Blocks of a pause: a second. Pauses in a television's speech are shorter.
 const PAUSE_BLOCKS: u32 = 10;
-/// A caller is as loud as the block that so many of a hundred in a turn do not exceed.
-const LOUD_PERCENT: usize = 85;
-/// Frames after a loud vowel that belong to who speaks: 100 ms if the sound may be an interruption, 300 ms in a turn.
+/// Percentile of the blocks of a turn that is the caller's level.
+const CALLER_PERCENTILE: usize = 85;
+/// Frames behind a loud vowel that count as the caller's while a sound is undecided (100 ms) and in a turn (300 ms).
 const HELD_UNDECIDED: u32 = 5;
 const HELD_IN_TURN: u32 = 15;
 
-/// Whose turn it is while a frame is heard.
+/// Turn state while a frame is heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum During {
+pub(super) enum TurnState {
+    /// Neither side speaks.
     Silence,
-    /// The agent is heard.
     Agent,
+    /// The caller may be interrupting the agent.
     Undecided,
-    Turn,
+    Caller,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Background {
-    /// The loudest frame of the block so far, and how many it has.
+    block: Block,
+    beginning: Beginning,
+    /// Levels of the blocks that are background.
+    recent: VecDeque<f32>,
+    /// Level that a caller has to exceed; `None` before the first block.
+    threshold: Option<f32>,
+    /// Levels of the blocks above the threshold since the last pause.
+    above: Vec<f32>,
+    /// Blocks in a row that are not above it.
+    pause: u32,
+    demoted: Option<Demoted>,
+    /// Levels of the caller's turn so far.
+    turn: Vec<f32>,
+    caller_dbfs: Option<f32>,
+    /// Frames since the last one above the threshold.
+    since_loud: u32,
+}
+
+/// The block that is being heard.
+#[derive(Debug, Default)]
+struct Block {
     loudest: f32,
     frames: u32,
+    has_speech: bool,
+}
+
+/// The first seconds of the call.
+#[derive(Debug, Default)]
+struct Beginning {
     blocks: u32,
-    /// What sounds was there when the call began, and how loud its first blocks are.
-    from_the_start: bool,
-    first: f32,
+    /// The first frame was audible, and nothing has shown it to be a caller's.
+    is_background: bool,
+    /// The loudest of the first blocks.
+    first_dbfs: f32,
     quiet: u32,
     near: u32,
-    kept: VecDeque<f32>,
-    /// Blocks of a sound above it, since the last pause, and those of the caller's turn.
-    above: Vec<f32>,
-    turn: Vec<f32>,
-    pause: u32,
-    /// A sound was taken for background that was louder than this, since it went on and on; blocks in a row that are not.
-    demoted: Option<f32>,
+}
+
+/// A long sound that was taken for background.
+#[derive(Debug)]
+struct Demoted {
+    /// The threshold before that.
+    threshold: f32,
+    /// Blocks in a row below it.
     silent: u32,
-    /// The block has speech in it, as the detector hears it.
-    speech: bool,
-    /// Who speaks is louder than this.
-    gate: Option<f32>,
-    /// How loud the caller is.
-    caller: Option<f32>,
-    /// Frames since the last that was louder.
-    since: u32,
 }
 
 impl Background {
-    /// One frame that is no echo, and whether it sounds like speech; whether it is of somebody who speaks into the telephone.
-    pub fn hear(&mut self, level: f32, speech: bool, during: During) -> bool {
-        let mut gate = self.gate.unwrap_or(f32::MIN);
-        if let (During::Agent | During::Undecided, Some(caller)) = (during, self.caller) {
-            gate = gate.max(caller - BELOW_CALLER_DB);
+    /// Takes one frame that is not echo; tells whether the caller speaks in it rather than somebody in the background.
+    pub fn hear(&mut self, level: f32, is_speech: bool, state: TurnState) -> bool {
+        let mut threshold = self.threshold.unwrap_or(f32::MIN);
+        if let (TurnState::Agent | TurnState::Undecided, Some(caller)) = (state, self.caller_dbfs) {
+            threshold = threshold.max(caller - BELOW_CALLER_DB);
         }
-        let is_louder = level > gate;
-        self.since = if is_louder { 0 } else { self.since.saturating_add(1) };
-        self.from_the_start |= (self.blocks, self.frames) == (0, 0) && level > SOUNDS_DBFS;
-        let first = self.frames == 0;
-        self.loudest = if first { level } else { self.loudest.max(level) };
-        self.speech = speech || (self.speech && !first);
-        self.frames += 1;
-        if self.frames == BLOCK {
-            self.frames = 0;
-            self.block(self.loudest, during);
+        let is_louder = level > threshold;
+        self.since_loud = if is_louder { 0 } else { self.since_loud.saturating_add(1) };
+        if (self.beginning.blocks, self.block.frames) == (0, 0) {
+            self.beginning.is_background = level > AUDIBLE_DBFS;
         }
-        match during {
-            During::Silence | During::Agent => is_louder,
-            During::Undecided => self.since <= HELD_UNDECIDED,
-            During::Turn => self.since <= HELD_IN_TURN,
+        if let Some((level, has_speech)) = self.block.add(level, is_speech) {
+            self.block_ends(level, has_speech, state);
+        }
+        match state {
+            TurnState::Silence | TurnState::Agent => is_louder,
+            TurnState::Undecided => self.since_loud <= HELD_UNDECIDED,
+            TurnState::Caller => self.since_loud <= HELD_IN_TURN,
         }
     }
 
-    /// A turn of the caller is over: as loud as in its vowels they speak. Who gets softer is followed by half, so that one
-    /// shout is forgotten.
+    /// Learns the caller's level from a turn that is over. A softer turn counts by half, so that one shout is forgotten.
     pub fn turn_ended(&mut self) {
-        let Some(loud) = share(std::mem::take(&mut self.turn), LOUD_PERCENT) else { return };
-        self.caller = Some(self.caller.map_or(loud, |caller| loud.max(f32::midpoint(loud, caller))));
+        let Some(turn) = percentile(std::mem::take(&mut self.turn), CALLER_PERCENTILE) else { return };
+        self.caller_dbfs = Some(self.caller_dbfs.map_or(turn, |caller| turn.max(f32::midpoint(turn, caller))));
     }
 
-    fn block(&mut self, level: f32, during: During) {
-        self.blocks = self.blocks.saturating_add(1);
-        let belongs = self.belongs_to_the_line(level);
-        let speaks = during == During::Turn && self.since <= HELD_IN_TURN;
-        match self.gate {
-            _ if belongs => self.keep(level),
-            // Who speaks a moment after the call has begun does not belong to the line.
-            None => self.keep(level.min(SOUNDS_DBFS)),
-            Some(gate) if level <= gate && !speaks => self.keep(level),
-            Some(_) if !self.speech => self.keep(level),
+    fn block_ends(&mut self, level: f32, has_speech: bool, state: TurnState) {
+        let at_beginning = match self.beginning.judge(level) {
+            Verdict::Background => true,
+            Verdict::Unknown => false,
+            Verdict::Caller => {
+                self.recent.clear();
+                self.threshold = None;
+                false
+            }
+        };
+        let caller_speaks = state == TurnState::Caller && self.since_loud <= HELD_IN_TURN;
+        match self.threshold {
+            _ if at_beginning => self.keep(level),
+            // A caller who speaks in the first block is not the background.
+            None => self.keep(level.min(AUDIBLE_DBFS)),
+            Some(threshold) if level <= threshold && !caller_speaks => self.keep(level),
+            Some(_) if !has_speech => self.keep(level),
             Some(_) => {}
         }
-        self.follow(level, during);
-        self.forgive(level);
-        self.gate = share(self.kept.iter().copied().collect(), USUAL_PERCENT).map(|usual| usual + ABOVE_DB);
+        self.watch_length(level, has_speech, state);
+        self.restore_after_pause(level);
+        let recent = self.recent.iter().copied().collect();
+        self.threshold = percentile(recent, BACKGROUND_PERCENTILE).map(|background| background + MARGIN_DB);
     }
 
-    /// Whether it was there before somebody could speak.
-    fn belongs_to_the_line(&mut self, level: f32) -> bool {
-        if !self.from_the_start || self.blocks > HELLO_BLOCKS {
-            return false;
-        }
-        self.quiet = if level > SOUNDS_DBFS { 0 } else { self.quiet + 1 };
-        self.near += u32::from(level > NEAR_DBFS && self.blocks <= BEGINNING_BLOCKS);
-        if self.quiet == QUIET_BLOCKS || self.near == NEAR_BLOCKS {
-            self.from_the_start = false;
-            self.kept.clear();
-            self.gate = None;
-            return false;
-        }
-        let is_first = self.blocks <= FIRST_BLOCKS;
-        self.first = if self.blocks == 1 {
-            level
-        } else if is_first {
-            self.first.max(level)
-        } else {
-            self.first
-        };
-        is_first || (self.blocks <= BEGINNING_BLOCKS && level <= self.first + LOUDER_DB)
-    }
-
-    /// What goes on for longer than a caller would is the background from here on.
-    fn follow(&mut self, level: f32, during: During) {
-        let Some(gate) = self.gate else { return };
-        if level > gate && self.speech {
+    /// Takes a sound for background that goes on for longer than a caller speaks.
+    fn watch_length(&mut self, level: f32, has_speech: bool, state: TurnState) {
+        let Some(threshold) = self.threshold else { return };
+        if level > threshold && has_speech {
             self.pause = 0;
             self.above.push(level);
-            if during == During::Turn && self.turn.len() < BLOCKS_MAX {
+            if state == TurnState::Caller && self.turn.len() < BLOCKS_MAX {
                 self.turn.push(level);
             }
         } else {
@@ -175,39 +175,80 @@ impl Background {
                 self.above.clear();
             }
         }
-        if self.above.len() < QUIETER_BLOCKS_MAX {
+        if self.above.len() < SOFT_BLOCKS_MAX {
             return;
         }
-        let usual = self.caller.unwrap_or(USUAL_CALLER_DBFS);
-        let quieter = share(self.above.clone(), LOUD_PERCENT).is_some_and(|loud| loud < usual - QUIETER_DB);
-        if self.above.len() >= if quieter { QUIETER_BLOCKS_MAX } else { BLOCKS_MAX } {
-            (self.demoted, self.silent) = (Some(gate), 0);
-            // It says nothing of how loud the caller is.
+        let usual = self.caller_dbfs.unwrap_or(USUAL_CALLER_DBFS);
+        let is_soft = percentile(self.above.clone(), CALLER_PERCENTILE).is_some_and(|level| level < usual - SOFT_DB);
+        if self.above.len() >= if is_soft { SOFT_BLOCKS_MAX } else { BLOCKS_MAX } {
+            self.demoted = Some(Demoted { threshold, silent: 0 });
+            // Its level is not the caller's.
             self.turn.clear();
             std::mem::take(&mut self.above).into_iter().for_each(|level| self.keep(level));
         }
     }
 
-    /// Who falls silent was a caller.
-    fn forgive(&mut self, level: f32) {
-        let Some(gate) = self.demoted else { return };
-        self.silent = if level <= gate { self.silent + 1 } else { 0 };
-        if self.silent == PAUSE_BLOCKS {
+    /// Forgets the levels of a demoted sound that pauses: a soft caller is heard again.
+    fn restore_after_pause(&mut self, level: f32) {
+        let Some(demoted) = &mut self.demoted else { return };
+        demoted.silent = if level <= demoted.threshold { demoted.silent + 1 } else { 0 };
+        if demoted.silent == PAUSE_BLOCKS {
+            let threshold = demoted.threshold;
+            self.recent.retain(|level| *level <= threshold);
             self.demoted = None;
-            self.kept.retain(|kept| *kept <= gate);
         }
     }
 
     fn keep(&mut self, level: f32) {
-        self.kept.push_back(level);
-        if self.kept.len() > KEPT {
-            self.kept.pop_front();
+        self.recent.push_back(level);
+        if self.recent.len() > RECENT_BLOCKS {
+            self.recent.pop_front();
         }
     }
 }
 
-/// The level that so many of a hundred blocks do not exceed.
-fn share(mut levels: Vec<f32>, percent: usize) -> Option<f32> {
+impl Block {
+    /// The level of the block, and whether it has speech, with its last frame.
+    fn add(&mut self, level: f32, is_speech: bool) -> Option<(f32, bool)> {
+        let is_first = self.frames == 0;
+        self.loudest = if is_first { level } else { self.loudest.max(level) };
+        self.has_speech = is_speech || (self.has_speech && !is_first);
+        self.frames = (self.frames + 1) % BLOCK_FRAMES;
+        (self.frames == 0).then_some((self.loudest, self.has_speech))
+    }
+}
+
+/// Verdict on a block at the beginning of the call.
+enum Verdict {
+    Background,
+    Unknown,
+    /// All sound so far was a caller's.
+    Caller,
+}
+
+impl Beginning {
+    fn judge(&mut self, level: f32) -> Verdict {
+        self.blocks = self.blocks.saturating_add(1);
+        if !self.is_background || self.blocks > HELLO_BLOCKS {
+            return Verdict::Unknown;
+        }
+        self.quiet = if level > AUDIBLE_DBFS { 0 } else { self.quiet + 1 };
+        self.near += u32::from(level > NEAR_DBFS && self.blocks <= BEGINNING_BLOCKS);
+        if self.quiet == QUIET_BLOCKS || self.near == NEAR_BLOCKS {
+            self.is_background = false;
+            return Verdict::Caller;
+        }
+        if self.blocks <= FIRST_BLOCKS {
+            self.first_dbfs = if self.blocks == 1 { level } else { self.first_dbfs.max(level) };
+            return Verdict::Background;
+        }
+        let is_like_first = level <= self.first_dbfs + BEGINNING_MARGIN_DB;
+        if self.blocks <= BEGINNING_BLOCKS && is_like_first { Verdict::Background } else { Verdict::Unknown }
+    }
+}
+
+/// The level that so many percent of the blocks do not exceed.
+fn percentile(mut levels: Vec<f32>, percent: usize) -> Option<f32> {
     levels.sort_unstable_by(f32::total_cmp);
     levels.get(levels.len().checked_sub(1)? * percent / 100).copied()
 }

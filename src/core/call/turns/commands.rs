@@ -1,8 +1,8 @@
-//! Words by which a caller asks the agent to be silent, however short they are.
+//! Barge-in commands: words that ask the agent to be silent, and interrupt it however short they are.
 
 use super::backchannels::normalised;
 
-/// Per language, as a speech recogniser writes them, without accents. Each stops the agent by itself.
+/// Commands per language, as a speech recogniser writes them, without accents.
 const LISTS: [(&str, &[&str]); 7] = [
     ("en", &["stop", "wait", "no", "hold on", "hang on"]),
     ("de", &["stop", "stopp", "halt", "warte", "warten", "moment", "nein"]),

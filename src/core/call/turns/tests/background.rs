@@ -30,7 +30,7 @@ fn who_is_10_db_louder_than_what_was_there_is_heard_and_their_turn_ends_while_it
     scene.hears(Silent, "K", 10).hears(Speaking, "K", SECOND).hears(Speaking, "A", 2 * SECOND);
     scene.hears(Silent, "K", 4 * SECOND);
     let told = scene.told();
-    // What sounds behind a vowel may be the caller's: the turn ends 300 ms later than on a quiet line.
+    // The turn ends 300 ms later than on a quiet line: sound behind a vowel may be the caller's.
     let expected = "1220 ducked, 1220 paused, 1660 interrupted since 1140, 4100 ended at 3500";
     assert_eq!(told, expected);
 }
@@ -50,7 +50,7 @@ fn who_is_as_loud_as_only_a_caller_and_speaks_as_the_call_begins_is_heard_at_onc
     assert!(told.starts_with("120 began at 0, ") && told.ends_with("ended at 2000"), "{told}");
 }
 
-/// What is there in the first 300 ms is the line; who speaks into it is 6 dB louder.
+/// Line noise is learnt from the first 300 ms; a caller is at least 6 dB louder.
 #[test]
 fn who_speaks_into_a_noisy_line_in_its_first_second_is_heard() {
     let mut scene = beside_a_television();
@@ -65,7 +65,7 @@ fn who_says_their_name_as_the_call_begins_is_heard_when_they_have_said_it() {
     assert!(scene.told().contains("began at 1600"));
 }
 
-/// The agent comes in after 6 s, since nothing is known of them; from then on they are heard.
+/// The first turn ends after 6 s, since the caller's level is not known yet; later turns are heard whole.
 #[test]
 fn a_soft_caller_whose_first_turn_was_taken_for_a_television_is_heard_when_they_have_paused() {
     for soft in ["K", "R"] {
