@@ -30,7 +30,21 @@ pub(super) struct Spool {
     records: PathBuf,
     directory: PathBuf,
     /// `None`: only looked at, beside the engine.
-    _lock: Option<File>,
+    _lock: Option<Lock>,
+}
+
+/// The spool is this engine's alone while this lives.
+///
+/// It is given back by name, not only closed: a program that is being started has a copy of every open file until it runs,
+/// and with that copy would still hold the lock of an engine that has ended.
+struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.unlock() {
+            warn!(%error, "the spool of records cannot be given back; another engine can have it when this program has ended");
+        }
+    }
 }
 
 /// The oldest records of the spool.
@@ -64,7 +78,7 @@ impl Spool {
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
         spool.settle().map_err(failed)?;
-        Ok(Self { _lock: Some(lock), ..spool })
+        Ok(Self { _lock: Some(Lock(lock)), ..spool })
     }
 
     /// A spool that is there, or is empty, beside the engine that keeps its records in it.
@@ -291,5 +305,20 @@ fn gone(removed: io::Result<()>) -> io::Result<bool> {
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         removed => removed.map(|()| true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_being_started_does_not_hold_the_folder_of_an_engine_that_has_ended() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let spool = Spool::open(folder.path()).unwrap();
+        let its_copy = spool._lock.as_ref().unwrap().0.try_clone().unwrap();
+        drop(spool);
+        assert!(Spool::open(folder.path()).is_ok());
+        drop(its_copy);
     }
 }
