@@ -1,8 +1,10 @@
 //! The clock of the scenes: what holds it, and what becomes of a scene that lets it run or stops it for ever.
 
 use crate::kit::virtual_time::{Limits, holding, outside, real_time, run, run_within};
+use offhook::remote::program;
 use std::{
     env,
+    net::Ipv4Addr,
     panic::{AssertUnwindSafe, catch_unwind},
     process::Command,
     sync::mpsc,
@@ -10,6 +12,8 @@ use std::{
     time::Duration,
 };
 use tokio::{
+    io::AsyncReadExt as _,
+    net::{TcpListener, TcpStream},
     sync::oneshot,
     time::{Instant, sleep, timeout},
 };
@@ -56,6 +60,31 @@ fn what_a_thread_sends_is_waited_for_while_the_clock_is_held() {
         let thread = thread::Builder::new().name("told".into()).spawn(move || sender.send(program()));
         assert_eq!(timeout(SECOND, holding(sent)).await, Ok(Ok("done\n".to_owned())));
         thread.expect("a thread").join().expect("it does not panic").expect("it was waited for");
+    });
+}
+
+#[test]
+fn a_connection_is_closed_for_its_peer_before_the_clock_moves_also_while_somebody_starts_a_program() {
+    run(|| async {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let (ours, theirs) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (ours, mut theirs) = (ours.expect("it listens"), theirs.expect("it is called").0);
+        let (copied, is_copied) = mpsc::channel();
+        let copy = ours.into_std().expect("a socket");
+        let socket = copy.try_clone().expect("a copy");
+        // As a program holds it for the moment in which it is started.
+        let starts = thread::Builder::new().name("starts".into()).spawn(move || {
+            let _starting = program::starting();
+            copied.send(()).expect("it is waited for");
+            thread::park_timeout(Duration::from_millis(50));
+            drop(copy);
+        });
+        is_copied.recv().expect("a copy");
+        drop(socket);
+        let read = timeout(SECOND, theirs.read_u8()).await;
+        assert!(read.is_ok_and(|read| read.is_err()), "the end of the connection came after a second");
+        starts.expect("a thread").join().expect("it does not panic");
     });
 }
 

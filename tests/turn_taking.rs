@@ -18,6 +18,7 @@ use bench::{
     stand_in::Kind,
 };
 use offhook::call::TurnRules;
+use offhook_kit::virtual_time::output_of;
 use std::{
     path::PathBuf,
     process::Command,
@@ -29,8 +30,8 @@ use std::{
 fn made(name: &str, script: &str) -> PathBuf {
     let folder = offhook_kit::program().with_file_name(format!("../{name}"));
     let script = offhook_kit::project().join("tests/fixtures").join(name).join(script);
-    let made = Command::new("python3").arg(script).arg(&folder).status().expect("python3 can be run");
-    assert!(made.success(), "the set {name} could not be made; `make setup` installs what it needs");
+    let made = output_of(Command::new("python3").arg(script).arg(&folder)).expect("python3 can be run");
+    assert!(made.status.success(), "the set {name} could not be made; `make setup` installs what it needs: {made:?}");
     folder
 }
 

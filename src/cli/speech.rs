@@ -1,10 +1,14 @@
 //! The demo caller's voice.
 
+use offhook::remote::program::Program;
 use std::{io::Cursor, process::Stdio, time::Duration};
-use tokio::{process::Command, time::timeout};
+use tokio::process::Command;
 
 /// espeak-ng speaks a sentence in a tenth of a second.
 const RENDER_MAX: Duration = Duration::from_secs(10);
+
+/// Of a sentence: three minutes.
+const BYTES_MAX: usize = 8 << 20;
 
 /// About -44 dB below full scale: what espeak-ng leaves after its last sound is far below.
 const QUIET: u16 = 200;
@@ -20,12 +24,10 @@ pub async fn render_all(texts: &[&str], voice: &str) -> anyhow::Result<Vec<Vec<i
 
 async fn render(text: &str, voice: &str) -> anyhow::Result<Vec<i16>> {
     let remedy = "the demo needs espeak-ng; `make demo` installs it";
-    let command = Command::new("espeak-ng")
-        .args(["--stdout", "-v", voice, "-s", "165", "--", text])
-        .stdin(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let output = timeout(RENDER_MAX, command).await?.map_err(|error| anyhow::anyhow!("{error}: {remedy}"))?;
+    let mut command = Command::new("espeak-ng");
+    command.args(["--stdout", "-v", voice, "-s", "165", "--", text]).stderr(Stdio::piped());
+    let program = Program::start(command).map_err(|error| anyhow::anyhow!("{error}: {remedy}"))?;
+    let output = program.answer(&[], BYTES_MAX, RENDER_MAX).await?;
     anyhow::ensure!(output.status.success(), "espeak-ng failed: {}", String::from_utf8_lossy(&output.stderr));
     // The header of a stream has no length; the samples follow the 44 bytes of a plain WAV header.
     let mut wav = output.stdout;

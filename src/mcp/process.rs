@@ -2,7 +2,7 @@
 //!
 //! The group matters: what is started is often a launcher (`npx`, `uvx`, `sh -c`) whose child is the server.
 
-use crate::config::McpTransport;
+use crate::{config::McpTransport, remote::program::starting};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use secrecy::ExposeSecret as _;
 use std::{
@@ -60,7 +60,11 @@ pub(super) fn start(transport: &McpTransport) -> Result<(Process, Pipes), String
     command.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     command.envs(env.iter().map(|(name, value)| (name, value.expose_secret())));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).kill_on_drop(true);
-    let mut child = command.spawn().map_err(|error| format!("\"{program}\" cannot be started: {error}"))?;
+    let started = {
+        let _starting = starting();
+        command.spawn()
+    };
+    let mut child = started.map_err(|error| format!("\"{program}\" cannot be started: {error}"))?;
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let (Some(group), Some(stdin), Some(stdout), Some(stderr)) =
         (pid, child.stdin.take(), child.stdout.take(), child.stderr.take())

@@ -8,7 +8,7 @@ use std::{
     os::fd::AsFd as _,
     path::PathBuf,
     process::{ExitStatus, Stdio},
-    sync::LazyLock,
+    sync::{LazyLock, PoisonError, RwLock, RwLockReadGuard},
     thread::available_parallelism,
     time::Duration,
 };
@@ -63,6 +63,21 @@ impl Places {
     }
 }
 
+/// Held while a program is being started, which until it runs has a copy of every open file: a connection that is closed
+/// meanwhile ends only then for its peer.
+static STARTING: RwLock<()> = RwLock::new(());
+
+/// To be held by whoever starts a program, until it is started.
+pub fn starting() -> RwLockReadGuard<'static, ()> {
+    STARTING.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns when what this process has closed is closed for its peers as well. A paused clock has to wait for that: it would run
+/// past every limit in the meantime.
+pub fn wait_for_starts() {
+    drop(STARTING.write().unwrap_or_else(PoisonError::into_inner));
+}
+
 /// A program by its name, as a shell finds it.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -104,7 +119,10 @@ impl Program {
     /// about the thread that starts the program, which may end long before the engine does.
     pub fn start(mut command: Command) -> io::Result<Self> {
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0).kill_on_drop(true);
-        let child = command.spawn()?;
+        let child = {
+            let _starting = starting();
+            command.spawn()?
+        };
         let group = Group(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw));
         if let Some(program) = group.0 {
             Self::accompany(program);

@@ -1,6 +1,7 @@
 //! A network of a test's own, on which a peer can vanish: nothing that is sent to it arrives, nothing comes back, and
 //! nobody says so, as with a machine that lost its power. Such a test runs itself once more, in a network namespace.
 
+use super::virtual_time::output_of;
 use std::{
     env, fs,
     io::ErrorKind,
@@ -42,7 +43,7 @@ pub fn runs(test: &str) {
     let program = env::current_exe().expect("a test is a program");
     let mut inside = Command::new("unshare");
     inside.args(["--map-root-user", "--net", "--mount", "sh", "-c", SET_UP, "sh"]).arg(program).args([test, "--exact"]);
-    let output = inside.env(INSIDE, "1").output().expect("unshare, of util-linux");
+    let output = output_of(inside.env(INSIDE, "1")).expect("unshare, of util-linux");
     let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
     let remedy = "a network of its own needs root, or a kernel that gives user namespaces to everybody";
     assert!(output.status.success() && said.contains("1 passed"), "{said}\n({remedy})");
@@ -61,8 +62,9 @@ impl Names {
         assert!(is_inside(), "only a network of one's own");
         let written = folder.join("resolv.conf");
         fs::write(&written, "nameserver 127.0.0.1\n").expect("a folder to write in");
-        let bound = Command::new("mount").arg("--bind").arg(&written).arg("/etc/resolv.conf").status().expect("mount");
-        assert!(bound.success(), "its own /etc/resolv.conf");
+        let bound =
+            output_of(Command::new("mount").arg("--bind").arg(&written).arg("/etc/resolv.conf")).expect("mount");
+        assert!(bound.status.success(), "its own /etc/resolv.conf: {bound:?}");
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 53)).expect("port 53 of a network of one's own");
         let (left, asked) = (Arc::default(), Arc::default());
         let names = Self { left: Arc::clone(&left), asked: Arc::clone(&asked) };
@@ -110,8 +112,8 @@ fn answer(question: &[u8], left: &Mutex<Vec<Ipv4Addr>>, asked: &AtomicUsize) -> 
 /// From now on nobody reaches `FAR`, and whoever is there reaches nobody.
 pub fn swallows() {
     assert!(is_inside(), "only a network of one's own");
-    let done = Command::new("sh").args(["-c", VANISH]).status().expect("a shell");
-    assert!(done.success(), "{VANISH}");
+    let done = output_of(Command::new("sh").args(["-c", VANISH])).expect("a shell");
+    assert!(done.status.success(), "{VANISH}: {done:?}");
     let refused = TcpStream::connect_timeout(&(FAR, 9).into(), SWALLOWED).expect_err("nobody is there");
     assert_eq!(refused.kind(), ErrorKind::TimedOut, "nobody says so: {refused}");
 }

@@ -18,7 +18,7 @@
 //!         let asked = caller.asks().await;
 //!         caller.hears_from(asked.end, hertz(1), ms(1_900)).await;
 //!         // A program is outside; the clock stands still until it has ended.
-//!         let listed = virtual_time::outside(|| Command::new("ls").output()).await;
+//!         let listed = virtual_time::outside(|| output_of(&mut Command::new("ls"))).await;
 //!         assert!(listed.expect("it is there").status.success());
 //!         desk.ends_with(&caller).await;
 //!     });
@@ -32,6 +32,10 @@
 //!    locks that another thread holds. [`real_time`] for work that needs a clock that goes on by itself.
 //! 3. [`holding`] for what a task awaits and another thread or program does: a child's output, a channel of a thread.
 //!    No timer rings meanwhile, so it must not be a loop that sleeps.
+//!
+//! A program that is being started, by whatever scene, has a copy of every open socket until it runs, and keeps it open for
+//! its peer: all clocks stand still until then. What starts one in a program with scenes does so by the engine's
+//! `remote::program`, or by [`output_of`].
 //!
 //! A test fails, and is named, when
 //! - a thread works beside its clock and was not told to it;
@@ -48,9 +52,9 @@ use std::{
     env,
     ffi::OsString,
     fs,
-    io::Write as _,
+    io::{self, Write as _},
     panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind},
-    process,
+    process::{self, Command, Output, Stdio},
     sync::{
         Arc, LazyLock, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -229,6 +233,7 @@ pub fn run_within<S: FnOnce() -> F, F: Future<Output = ()>>(limits: Limits, scen
         .enable_all()
         .start_paused(true)
         .thread_name(OUTSIDE)
+        .on_thread_park(program::wait_for_starts)
         // Work outside logs where the scene does, for the life of its thread, which ends with the runtime.
         .on_thread_start(move || std::mem::forget(tracing::dispatcher::set_default(&log)))
         .build()
@@ -335,6 +340,16 @@ where
     F: Future<Output = T>,
 {
     outside(move || by_the_machines_clock().block_on(work()))
+}
+
+/// Runs a program to its end, without any input; blocks, so that a scene does it [`outside`].
+pub fn output_of(command: &mut Command) -> io::Result<Output> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = {
+        let _starting = program::starting();
+        command.spawn()?
+    };
+    child.wait_with_output()
 }
 
 /// Plays a scene in real time, which costs all tests that time: `why` it cannot be played on a paused clock.

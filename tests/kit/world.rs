@@ -26,11 +26,7 @@
 
 use super::virtual_time;
 use offhook::telemetry::LogBook;
-use std::{
-    cell::RefCell,
-    future::Future,
-    process::{Output, Stdio},
-};
+use std::{cell::RefCell, future::Future, process::Output};
 use tokio::runtime::Builder;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +77,7 @@ pub fn real<F: Future<Output = ()>>(scene: impl FnOnce() -> F) {
 
 /// Runs a program to its end. The clock of an emulated scene stands still meanwhile.
 pub async fn output_of(mut program: std::process::Command) -> Output {
-    virtual_time::outside(move || program.stdin(Stdio::null()).output().expect("a program that is there")).await
+    virtual_time::outside(move || virtual_time::output_of(&mut program).expect("a program that is there")).await
 }
 
 /// Makes tests of the scenes of a file: modules `emulated`, `real` and `only_real`, in which each test has the name of its scene.
