@@ -12,6 +12,7 @@ mod floor;
 mod history;
 mod kept;
 mod options;
+mod plain;
 mod questions;
 mod ranks;
 mod run;

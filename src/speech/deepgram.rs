@@ -7,6 +7,7 @@
 use super::{
     Voice, VoiceError, VoiceKind,
     stream::{self, Patience, Service, Sounds},
+    text::TextOptions,
 };
 use crate::{
     audio::Format,
@@ -60,6 +61,8 @@ struct Options {
     model: String,
     #[serde(flatten)]
     patience: Patience,
+    #[serde(flatten)]
+    text: TextOptions,
 }
 
 fn base_url() -> String {
@@ -105,6 +108,10 @@ impl Service for Deepgram {
 
     fn patience(&self) -> Patience {
         self.options.patience
+    }
+
+    fn text_options(&self) -> TextOptions {
+        self.options.text
     }
 
     fn sounds(&self, text: String, format: Format, first: Duration) -> Sounds {

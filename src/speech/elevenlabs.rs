@@ -6,6 +6,7 @@
 use super::{
     Voice, VoiceKind,
     stream::{self, Patience, Service, Sounds},
+    text::TextOptions,
 };
 use crate::{
     audio::{Encoding, Format},
@@ -59,6 +60,8 @@ struct Options {
     settings: Option<Settings>,
     #[serde(flatten)]
     patience: Patience,
+    #[serde(flatten)]
+    text: TextOptions,
 }
 
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
@@ -154,6 +157,10 @@ impl Service for ElevenLabs {
 
     fn patience(&self) -> Patience {
         self.options.patience
+    }
+
+    fn text_options(&self) -> TextOptions {
+        self.options.text
     }
 
     fn sounds(&self, text: String, leg: Format, first: Duration) -> Sounds {

@@ -3,7 +3,11 @@
 //! <https://github.com/espeak-ng/espeak-ng/blob/master/src/espeak-ng.1.ronn>. Its quirk: it writes a WAV file to a
 //! pipe before it knows how long it will be, so the lengths in it are not true.
 
-use super::{Sound, Voice, VoiceError, VoiceKind, stream::limited};
+use super::{
+    Sound, Voice, VoiceError, VoiceKind,
+    stream::limited,
+    text::{Language, TextOptions},
+};
 use crate::{
     audio::{Clip, Format},
     config::OptionProblem,
@@ -51,11 +55,13 @@ pub struct Espeak {
     pub voice: String,
     #[schemars(range(min = 80, max = 400))]
     pub words_per_minute: u32,
+    #[serde(flatten)]
+    pub text: TextOptions,
 }
 
 impl Default for Espeak {
     fn default() -> Self {
-        Self { voice: "en".into(), words_per_minute: 165 }
+        Self { voice: "en".into(), words_per_minute: 165, text: TextOptions::default() }
     }
 }
 
@@ -73,6 +79,10 @@ impl Checked for Espeak {
 }
 
 impl Espeak {
+    fn text(&self, written: &str) -> String {
+        self.text.text(written, Language::of(&self.voice))
+    }
+
     /// Half of the time is for one of the places, which recognizers have too: 50 ms of a clause are as good as nothing, but those
     /// of all calls at once would be late in every one of them.
     async fn run(&self, text: &str, limit: Duration, places: &Places) -> Result<Clip, VoiceError> {
@@ -108,13 +118,14 @@ impl Voice for Espeak {
     }
 
     fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
-        self.run(text, SPEAK_MAX, &PLACES).boxed()
+        let text = self.text(text);
+        async move { self.run(&text, SPEAK_MAX, &PLACES).await }.boxed()
     }
 
     /// It is faster than anybody would notice, so all of it comes in one piece.
     fn stream(&self, text: String, leg: Format) -> BoxStream<'static, Result<Sound, VoiceError>> {
         let voice = self.clone();
-        limited(text, CHARS_MAX, CLAUSE_MAX, async move |text| {
+        limited(self.text(&text), CHARS_MAX, CLAUSE_MAX, async move |text| {
             let audio = voice.run(&text, CLAUSE_MAX, &PLACES).await?.render(leg);
             Ok(stream::iter([Ok(Sound { format: leg, audio })]).boxed())
         })

@@ -12,6 +12,7 @@ mod stream;
 mod studio;
 #[cfg(test)]
 mod tests;
+mod text;
 mod wyoming;
 
 pub use counters::SpeechCounters;
@@ -21,6 +22,7 @@ pub use espeak::{Espeak, is_installed};
 #[cfg(any(test, fuzzing))]
 pub use stream::fuzz;
 pub use studio::{Speaker, Studio, TextFailed};
+pub use text::is_stage_direction;
 
 use crate::{
     audio::{Clip, ClipError, Format},

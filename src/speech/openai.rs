@@ -7,6 +7,7 @@
 use super::{
     Voice, VoiceKind,
     stream::{self, Patience, Service, Sounds},
+    text::TextOptions,
 };
 use crate::{
     audio::Format,
@@ -58,6 +59,8 @@ struct Options {
     response_format: ResponseFormat,
     #[serde(flatten)]
     patience: Patience,
+    #[serde(flatten)]
+    text: TextOptions,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema, PartialEq, Eq)]
@@ -124,6 +127,10 @@ impl Service for OpenAiSpeech {
 
     fn patience(&self) -> Patience {
         self.options.patience
+    }
+
+    fn text_options(&self) -> TextOptions {
+        self.options.text
     }
 
     fn sounds(&self, text: String, _: Format, first: Duration) -> Sounds {

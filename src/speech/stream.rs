@@ -1,6 +1,9 @@
 //! What all voices over the network have in common: limits, whole samples, and a sentence out of its pieces.
 
-use super::{Sound, Voice, VoiceError};
+use super::{
+    Sound, Voice, VoiceError,
+    text::{Language, TextOptions},
+};
 use crate::{
     audio::{Clip, ClipError, Converter, Encoding, Format, WavHead},
     config::OptionProblem,
@@ -48,6 +51,13 @@ pub(super) trait Service: Send + Sync {
 
     fn patience(&self) -> Patience;
 
+    fn text_options(&self) -> TextOptions;
+
+    /// That it speaks, where its options tell.
+    fn language(&self) -> Option<Language> {
+        None
+    }
+
     /// The pieces of a clause, in the format of `leg` where the service has that; `first` is how long the first may take.
     fn sounds(&self, text: String, leg: Format, first: Duration) -> Sounds;
 }
@@ -66,12 +76,13 @@ impl<S: Service> Voice for S {
     }
 
     fn speak<'a>(&'a self, text: &'a str) -> BoxFuture<'a, Result<Clip, VoiceError>> {
-        let ask = move |limit| self.sounds(text.to_owned(), Format::SLIN24, limit);
+        let text = self.text_options().text(text, self.language());
+        let ask = move |limit| self.sounds(text.clone(), Format::SLIN24, limit);
         sentence(self.patience(), ask).boxed()
     }
 
     fn stream(&self, text: String, leg: Format) -> Sounds {
-        self.sounds(text, leg, self.first_sound_max())
+        self.sounds(self.text_options().text(&text, self.language()), leg, self.first_sound_max())
     }
 }
 

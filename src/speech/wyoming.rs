@@ -6,6 +6,7 @@
 use super::{
     VoiceError, VoiceKind,
     stream::{self, Patience, Service, Sounds},
+    text::{Language, TextOptions},
 };
 use crate::{
     audio::Format,
@@ -54,6 +55,8 @@ struct Options {
     language: Option<String>,
     #[serde(flatten)]
     patience: Patience,
+    #[serde(flatten)]
+    text: TextOptions,
 }
 
 impl Checked for Options {
@@ -93,6 +96,14 @@ impl Service for Wyoming {
 
     fn patience(&self) -> Patience {
         self.0.patience
+    }
+
+    fn text_options(&self) -> TextOptions {
+        self.0.text
+    }
+
+    fn language(&self) -> Option<Language> {
+        self.0.language.as_deref().or(self.0.voice.as_deref()).and_then(Language::of)
     }
 
     fn sounds(&self, text: String, _: Format, first: Duration) -> Sounds {

@@ -4,6 +4,8 @@
 //! to end with the first character behind it, so one is handed on within one token of its end. The first clause of an
 //! answer may be shorter than the others: the caller waits for it.
 
+use super::plain::{is_spoken, speakable};
+
 /// Shorter than this, a comma does not end the first clause: one word alone sounds chopped off.
 const FIRST_MIN: usize = 16;
 /// The same for all others: intonation suffers from every cut, and nobody waits.
@@ -180,36 +182,6 @@ fn end_of(said: &str, word: &str, whole: bool) -> End {
     // Initials: "J. R. Ewing", "the U.S. office".
     let initials = parts.all(|part| part.chars().count() == 1);
     if NEVER_LAST.contains(&&*last) || initials { End::No } else { End::Yes }
-}
-
-/// Signs without a sound.
-fn is_spoken(c: char) -> bool {
-    !matches!(c, '\u{fe0f}' | '\u{200d}' | '\u{2600}'..='\u{27bf}' | '\u{1f000}'..='\u{1faff}')
-        && (c == '\n' || !c.is_control())
-}
-
-/// Without the marks of written text. Those that stand for themselves ("press # or *", "-5", "john_smith") are spoken.
-fn speakable(clause: &str) -> String {
-    let mut rest = clause.trim();
-    while let Some((mark, after)) = rest.split_once(' ')
-        && !mark.is_empty()
-        && mark.chars().all(|c| matches!(c, '-' | '*' | '•' | '>' | '#'))
-    {
-        rest = after.trim_start();
-    }
-    let letters: Vec<char> = rest.chars().collect();
-    let at = |index: Option<usize>| index.and_then(|index| letters.get(index)).copied().unwrap_or(' ');
-    let is_mark = |index: usize| {
-        let (before, after) = (at(index.checked_sub(1)), at(Some(index + 1)));
-        match letters[index] {
-            '`' => true,
-            // Alone between spaces it is the key of a telephone.
-            '*' => !(before.is_whitespace() && (after.is_whitespace() || matches!(after, '.' | ',' | '?' | '!'))),
-            '_' => !(before.is_alphanumeric() && after.is_alphanumeric()),
-            _ => false,
-        }
-    };
-    (0..letters.len()).filter(|&index| !is_mark(index)).map(|index| letters[index]).collect()
 }
 
 #[cfg(test)]

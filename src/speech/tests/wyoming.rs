@@ -61,6 +61,24 @@ async fn a_clause_is_heard_in_the_rate_of_the_voice() {
 }
 
 #[tokio::test]
+async fn it_is_sent_what_is_written_as_it_is_said_unless_it_is_to_be_as_written() {
+    let (listener, mut options) = listen().await;
+    let events = [start(22_050, 2, 1), chunk(b"abcd"), event("audio-stop")];
+    options["voice"] = "en_US-joe-medium".into();
+    let written = "<b>That's</b> $4.50. (laughs)";
+    for (normalization, sent) in [(true, "That's 4 dollars and 50 cents."), (false, written)] {
+        options["text_normalization"] = normalization.into();
+        let clause = clause("wyoming_speech", &options, written, Format::ULAW);
+        let ((_, _, end), (_caller, request)) = tokio::join!(clause, answer(&listener, &events));
+        assert!(end.is_none(), "{end:?}");
+        assert_eq!(request.data["text"], sent);
+    }
+    let (_, bytes, end) =
+        clause("wyoming_speech", &json!({ "address": options["address"] }), "<br/>", Format::ULAW).await;
+    assert!(bytes.is_empty() && end.is_none(), "nobody is asked to say nothing: {end:?}");
+}
+
+#[tokio::test]
 async fn a_server_that_fails_is_told_by_what_it_did() {
     let error = Event::new("error", json!({ "text": "cannot say: Good morning.", "code": "no_voice" }));
     for (events, label, heard_bytes) in [
