@@ -68,7 +68,7 @@ fn a_phone_that_sends_nothing_is_silence_to_the_agent() {
     let before = stage.fillers();
     stage.after(1_000);
     let sent = stage.fillers() - before;
-    assert!((46..=48).contains(&sent), "from 60 ms on, one frame a slot: {sent}");
+    assert!((49..=50).contains(&sent), "as much as is missing: {sent}");
     let counted = stage.measures().iter().filter(|measure| matches!(measure, Measure::CallerGap)).count();
     assert!(counted >= sent);
 }
@@ -118,6 +118,26 @@ fn a_phone_that_sends_is_never_filled_in_for() {
     }
     let after = stage.measures().iter().filter(|measure| matches!(measure, Measure::CallerGap)).count();
     assert_eq!(before, after);
+}
+
+#[test]
+fn what_is_held_up_on_its_way_is_heard_without_silence_in_its_middle() {
+    let gaps = |stage: &Stage| stage.measures().iter().filter(|measure| matches!(measure, Measure::CallerGap)).count();
+    let mut stage = Stage::greeted();
+    stage.leg(LegEvent::Audio(Bytes::from_static(&[7; 160])));
+    let before = (stage.fillers(), gaps(&stage));
+    let burst = |stage: &mut Stage, ms: u64| {
+        for _ in 0..ms / 20 {
+            stage.leg(LegEvent::Audio(Bytes::from_static(&[7; 160])));
+        }
+    };
+    // By the network, and by the engine itself, which looks at its deadlines first.
+    stage.after(140);
+    burst(&mut stage, 140);
+    stage.stall(400).after(0);
+    burst(&mut stage, 400);
+    stage.after(100);
+    assert_eq!((stage.fillers(), gaps(&stage)), before);
 }
 
 #[test]

@@ -37,10 +37,6 @@ use std::{
 
 /// After the last frame left, the caller's phone still plays what its jitter buffer holds.
 const TAIL: Duration = Duration::from_millis(300);
-/// Providers tell speech from silence by audio alone, so it must not stop when a phone sends nothing
-/// (silence suppression, hold, mute, a key held down). Packets come every 20 ms; later than this, a
-/// gap has begun.
-const CALLER_GAP: Duration = Duration::from_millis(60);
 /// When media breaks, Asterisk's word that the caller hung up is usually a millisecond away.
 const MEDIA_LOST_GRACE: Duration = Duration::from_secs(1);
 /// Who writes thinks, looks something up, and changes the configuration; whoever is gone after so long has left it open.
@@ -93,8 +89,7 @@ pub struct CallMachine {
     /// The call is being left, and the agent has begun its farewell.
     farewell_begun: bool,
     unfinished: Unfinished,
-    /// When audio last came from the caller.
-    caller_audio_at: Instant,
+    gap: Gap,
     /// The agent is not the one who took the call, and has not spoken to the caller yet.
     takes_over: bool,
     /// The agent was lost while the caller could not be told: before the answer, or in a transfer.
@@ -141,6 +136,7 @@ mod conversation;
 mod digits;
 mod ears;
 mod finishing;
+mod gap;
 mod last_resort;
 mod opening;
 mod question;
@@ -154,6 +150,7 @@ use conversation::{Response, Unfinished};
 use digits::Capture;
 use ears::Hearing;
 use finishing::Finishing;
+use gap::Gap;
 use last_resort::Menu;
 use recording::Keeping;
 use succession::Succession;
@@ -210,7 +207,7 @@ impl CallMachine {
             answered: false,
             farewell_begun: false,
             unfinished: Unfinished::default(),
-            caller_audio_at: now,
+            gap: Gap::new(now),
             takes_over: false,
             lost_untold: None,
             prompts_used: 0,
@@ -286,7 +283,7 @@ impl CallMachine {
         match event {
             LegEvent::Up => self.on_up(now, out),
             LegEvent::Audio(audio) => {
-                self.caller_audio_at = now;
+                self.gap.audio_came(now);
                 // What is said to the ringing tone is not said to the agent; and keys can be heard, which
                 // may be nobody's business.
                 let away = matches!(self.phase, Phase::Transferring(_)) || self.is_private(now);
@@ -413,9 +410,11 @@ impl CallMachine {
                 {
                     out.push(Output::Measure(Measure::Turn(times)));
                 }
-                if now.saturating_duration_since(self.caller_audio_at) >= CALLER_GAP && self.agent != Agent::Gone {
-                    self.hear_caller(self.track.silence(), now, out);
-                    out.push(Output::Measure(Measure::CallerGap));
+                for _ in 0..self.gap.missing(due, now) {
+                    if self.agent != Agent::Gone {
+                        self.hear_caller(self.track.silence(), now, out);
+                        out.push(Output::Measure(Measure::CallerGap));
+                    }
                 }
             }
             Timer::CallMax => {

@@ -27,7 +27,7 @@ impl CallMachine {
         self.timers.set(Timer::Slot, now);
         out.push(Output::Note(Note::Answered));
         out.push(Output::Measure(Measure::SetUp(now - self.began)));
-        self.caller_audio_at = now;
+        self.gap.audio_came(now);
         if let Some(notice) = self.plan.clips.notice.clone() {
             self.say_verbatim(&notice, Purpose::Notice, out);
         }
