@@ -215,6 +215,8 @@ impl Keeper {
                     self.output = output(&config);
                     patience = Patience::new(&config);
                     self.server.config.store(config);
+                    // Whoever hears that the old one has ended is not told that it is up.
+                    self.server.set(State::Starting, None);
                     let _ = done.send(());
                 }
                 Some(_) => patience.failures = 0,
