@@ -28,7 +28,7 @@ use std::{
 };
 use tokio::{
     sync::{mpsc, oneshot},
-    time::timeout,
+    time::{Instant, timeout},
 };
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
@@ -154,8 +154,10 @@ impl Actions {
                 })))
             }
         };
+        let mut open = Open { actions: &self, client: client.as_ref(), call: &call, limit, is_over: false };
         let answered = timeout(limit, answered).await;
-        drop((waits, runs));
+        open.is_over = answered.is_ok();
+        drop((open, waits, runs));
         match answered {
             Ok(Ok(Answer::Envelope(result))) => outcome(*result, &call),
             Ok(Ok(Answer::Outcome(outcome))) => {
@@ -165,10 +167,7 @@ impl Actions {
                 outcome
             }
             Ok(Err(_)) => failed(ToolError::Transient, "Who runs the action went away before it answered.", &call),
-            Err(_) => {
-                self.timed_out(client.as_ref(), &call);
-                failed(ToolError::Timeout, "The action timed out: its server did not answer in time.", &call)
-            }
+            Err(_) => failed(ToolError::Timeout, "The action timed out: its server did not answer in time.", &call),
         }
     }
 
@@ -262,6 +261,24 @@ fn envelope(client: &Client, call_id: String, tool: &str, limit: Duration, call:
         timeout_ms: u32::try_from(limit.as_millis()).unwrap_or(u32::MAX),
         fire_and_forget: !call.is_waited_for(),
         dispatched_at: Some(now()),
+    }
+}
+
+/// An action that is not answered yet. On a busy machine it begins so late that the call gives it up before its own limit.
+struct Open<'a> {
+    actions: &'a Actions,
+    client: Option<&'a Client>,
+    call: &'a Approved,
+    limit: Duration,
+    is_over: bool,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        let age = Instant::now().into_std().saturating_duration_since(self.call.since());
+        if !self.is_over && age >= self.limit {
+            self.actions.timed_out(self.client, self.call);
+        }
     }
 }
 

@@ -84,7 +84,7 @@ async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
     );
     let script = offhook_kit::project().join("tests/kit/mcp/faulty.py");
     let vam = format!(
-        ", sessions: {{ context: tax, hosted: india_only }}, action_timeout: 3s, action_servers: {{ \
+        ", sessions: {{ context: tax, hosted: india_only }}, action_timeout: 1s, action_servers: {{ \
          market: {{ high_sensitivity: true }}, odd: {{ command: [python3, {script:?}, stderr-calls] }} }}"
     );
     let engine = engine(folder.path(), &vam, &agents).await;

@@ -18,7 +18,10 @@ use crate::{
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use std::time::Duration;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, advance},
+};
 use uuid::Uuid;
 
 /// A tool as its server would run it; here a client does.
@@ -258,6 +261,24 @@ async fn an_action_that_is_not_answered_has_timed_out() {
     let failure = failure(running.await.unwrap());
     assert_eq!(failure.kind, ToolError::Timeout);
     assert!(failure.message.contains("timed out"));
+    let told: Vec<Cue> = std::iter::from_fn(|| call.cues.try_recv().ok()).collect();
+    assert!(matches!(told[..], [Cue::ActionTimedOut]), "{told:?}");
+}
+
+/// On a busy machine an action begins later than the call counts, and the call gives it up first.
+#[tokio::test(start_paused = true)]
+async fn an_action_that_the_call_gives_up_after_its_time_has_timed_out_and_one_of_a_call_that_ends_has_not() {
+    let mut call = call();
+    let (late, ended) = (call.run(1.0), call.run(2.0));
+    advance(Duration::from_millis(4_990)).await;
+    for _ in 0..2 {
+        call.sent().await;
+    }
+    ended.abort();
+    assert!(ended.await.is_err(), "it was given up");
+    advance(Duration::from_millis(60)).await;
+    late.abort();
+    assert!(late.await.is_err(), "it was given up");
     let told: Vec<Cue> = std::iter::from_fn(|| call.cues.try_recv().ok()).collect();
     assert!(matches!(told[..], [Cue::ActionTimedOut]), "{told:?}");
 }
