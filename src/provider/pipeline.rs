@@ -80,6 +80,8 @@ fn made(options: &Value, among: &Among<'_>) -> Result<Pipeline, Vec<OptionProble
             "write turn: local, or take a listener that does: deepgram_listen with a model of Flux, or with endpointing_ms",
         )]);
     }
+    // The others are asked when it fails, and are waited for a moment in vain if they have told theirs.
+    let words_on_request = listeners.services().next().is_some_and(Listener::words_on_request);
     let takes_keys = models.services().all(Model::takes_keys);
     // Whoever takes the call over relies on a summary; for what is too long, any model is better than none.
     let summarises = options.summaries && models.services().all(Model::summarises);
@@ -92,6 +94,7 @@ fn made(options: &Value, among: &Among<'_>) -> Result<Pipeline, Vec<OptionProble
         summarises,
         sums_up,
         ends_turns,
+        words_on_request,
     })
 }
 
@@ -177,6 +180,7 @@ struct Pipeline {
     /// Its own history, beyond `context_chars`.
     sums_up: bool,
     ends_turns: bool,
+    words_on_request: bool,
 }
 
 impl Provider for Pipeline {
@@ -192,6 +196,7 @@ impl Provider for Pipeline {
             takes_keys: self.takes_keys,
             summarises: self.summarises,
             ends_turns: self.ends_turns,
+            words_on_request: self.words_on_request,
             finishes_answers: true,
             answer_max: self.stages.answer_max(),
             gap_max: self.stages.gap_max(),

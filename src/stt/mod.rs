@@ -84,6 +84,10 @@ pub trait Listener: Send + Sync {
     fn ends_turns(&self) -> bool {
         false
     }
+    /// Tells words of a turn that goes on only when it is asked for them ([`Hear::TurnMayEnd`]).
+    fn words_on_request(&self) -> bool {
+        false
+    }
     /// What it wants to hear of a leg of this format: the leg's own, where the vendor takes it.
     fn format(&self, leg: Format) -> Format;
     /// One call's session; `format` is what [`Self::format`] said. It ends when `input` is closed, which is `Ok`, or

@@ -171,6 +171,7 @@ fn write_grammar(phrases: &[String]) -> io::Result<File> {
 
 impl Scribe for Recognizer {
     const KIND: &'static str = KIND.kind;
+    const FREE_WORDS: bool = false;
     const FORMAT: Format = Format::SLIN8;
 
     /// It is on this machine, and says the same of the same words.

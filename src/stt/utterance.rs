@@ -43,6 +43,9 @@ pub(super) trait Scribe: Send + Sync + 'static {
     /// What it wants to hear, whatever the leg has.
     const FORMAT: Format;
 
+    /// Knows words that it is not told beforehand: one that knows a few phrases hears one of them in any sound.
+    const FREE_WORDS: bool = true;
+
     fn patience(&self) -> Patience;
     /// From the end of a turn of this length to its words.
     fn turn_max(&self, _length: Duration) -> Duration {
@@ -70,6 +73,10 @@ impl<S: Scribe> Listener for ByUtterance<S> {
 
     fn turn_max(&self) -> Duration {
         self.0.patience().turn()
+    }
+
+    fn words_on_request(&self) -> bool {
+        S::FREE_WORDS
     }
 
     fn format(&self, _: Format) -> Format {

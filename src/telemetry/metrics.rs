@@ -51,7 +51,7 @@ const BARGE_IN_STOP: Definition = Definition::new(
 const FALSE_ALARMS: Definition = Definition::labelled(
     "offhook_false_alarms_total",
     &["why"],
-    "Sounds of the caller over the agent that were no interruption; the agent was paused for 600 ms at most.",
+    "Sounds of the caller over the agent that were no interruption; the agent was paused for 600 ms at most, or 900 ms where a recognizer was asked for the words.",
 );
 const HALF_DUPLEX: Definition = Definition::new(
     "offhook_half_duplex_total",

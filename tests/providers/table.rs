@@ -258,6 +258,7 @@ pipeline! {
     protocols::a_voice_that_fails_once_is_asked_again
     protocols::a_voice_that_breaks_in_the_middle_of_a_clause_goes_on_with_the_next
     protocols::a_turn_without_words_is_answered
+    turns::a_listener_that_is_asked_for_each_turn_tells_a_nod_from_a_word_that_stops_the_agent
     breaks::an_answer_that_ends_in_the_middle_of_a_call_calls_nothing
     breaks::a_call_whose_arguments_come_in_fragments_is_run_with_all_of_them
     breaks::two_calls_that_come_interleaved_are_each_run_with_their_own

@@ -42,6 +42,8 @@ pub enum AgentCommand {
 pub enum CallerTurn {
     /// It is undecided whether this is one; its audio follows. Only where [`AgentTraits::overhears`].
     MayBegin,
+    /// It is undecided, and its words so far would decide it. Only where [`AgentTraits::words_on_request`].
+    WordsWanted,
     /// It was none: nothing is to be said about it.
     WasNone,
     Began,
@@ -300,6 +302,8 @@ pub struct AgentTraits {
     /// ([`AgentEvent::PartialTranscript`]). The others hear the caller once it is decided. One that is told turns hears
     /// nothing else outside of them, so that the echo of its own voice is none of these words.
     pub overhears: bool,
+    /// Reports words of what is undecided only when it is asked for them ([`CallerTurn::WordsWanted`]).
+    pub words_on_request: bool,
     /// Its word that the caller is done ([`AgentEvent::CallerSeemsDone`]) ends the turn, which silence alone does later. The
     /// others' is one sign among several.
     pub ends_turns: bool,
@@ -334,6 +338,7 @@ impl AgentTraits {
         takes_turns: false,
         transcribes: false,
         overhears: false,
+        words_on_request: false,
         ends_turns: false,
         finishes_answers: false,
         takes_keys: false,

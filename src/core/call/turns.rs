@@ -83,6 +83,8 @@ pub enum TurnEvent {
     Ducked,
     /// It goes on: the agent pauses, nothing is thrown away.
     Paused,
+    /// The words of it would decide it, and come only if they are asked for ([`TurnTaker::ask_words`]).
+    WordsWanted,
     /// No interruption after all: go on at the exact sample.
     Resumed(FalseAlarm),
     /// The caller has the turn, from silence or by interrupting. `onset`: when the speech began.
@@ -157,6 +159,8 @@ pub struct TurnTaker {
     duplex: Duplex,
     /// The last frame was nothing but the agent's echo, as far as that is known.
     echoed: bool,
+    /// Whoever transcribes the caller tells words when it is asked for them.
+    asks_words: bool,
     heard: Vec<Heard>,
     samples: Vec<i16>,
 }
@@ -229,6 +233,7 @@ impl TurnTaker {
             closed: false,
             duplex: Duplex::default(),
             echoed: false,
+            asks_words: false,
             heard: Vec::new(),
             samples: Vec::new(),
         }
@@ -279,9 +284,17 @@ impl TurnTaker {
         let State::Undecided(candidate) = &mut self.state else { return };
         let others = self.rules.backchannels.other_words(text);
         candidate.only_backchannels = others == 0 && !text.trim().is_empty();
-        if others >= self.rules.min_words.max(1) || commands::asks_for_silence(text) {
+        candidate.words_came();
+        // Of what is so short a recognizer that is asked often hears a word that nobody has said.
+        let doubtful = self.asks_words && candidate.speech() < self.rules.usual_min_speech();
+        if (others >= self.rules.min_words.max(1) && !doubtful) || commands::asks_for_silence(text) {
             self.commit(now, out);
         }
+    }
+
+    /// Whether the words of an undecided sound come only if they are asked for ([`TurnEvent::WordsWanted`]).
+    pub fn ask_words(&mut self, ask: bool) {
+        self.asks_words = ask;
     }
 
     /// Whether who transcribes the caller decides where a turn ends.
@@ -431,7 +444,7 @@ impl TurnTaker {
             }
             return self.take_back(FalseAlarm::Echo, out);
         }
-        let usual = self.rules.min_speech.min(TurnRules::MIN_SPEECH_MAX);
+        let usual = self.rules.usual_min_speech();
         let min_speech = match self.turned_away {
             Some(away) if candidate.onset() < away.last_voiced + GOES_ON_WITHIN => {
                 usual.saturating_sub(candidate.onset() - away.onset)
@@ -446,6 +459,13 @@ impl TurnTaker {
         if candidate.must_pause(frame) || (long_enough && !candidate.paused) {
             candidate.paused = true;
             out.push(TurnEvent::Paused);
+        }
+        if self.asks_words && candidate.wants_words(long_enough) {
+            candidate.ask_words(frame.end);
+            out.push(TurnEvent::WordsWanted);
+        }
+        if candidate.awaits_words(frame.end) {
+            return;
         }
         if long_enough && !candidate.only_backchannels && !candidate.is_noise() {
             self.commit(frame.end, out);

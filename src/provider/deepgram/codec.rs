@@ -98,6 +98,7 @@ impl AgentCodec {
                 out.push(end_of_turn());
             }
             CallerTurn::MayBegin
+            | CallerTurn::WordsWanted
             | CallerTurn::WasNone
             | CallerTurn::MayEnd
             | CallerTurn::GoesOn

@@ -74,7 +74,11 @@ impl LiveCodec {
         let begins = match turn {
             CallerTurn::Began => true,
             CallerTurn::Ended => false,
-            CallerTurn::MayBegin | CallerTurn::WasNone | CallerTurn::MayEnd | CallerTurn::GoesOn => return,
+            CallerTurn::MayBegin
+            | CallerTurn::WordsWanted
+            | CallerTurn::WasNone
+            | CallerTurn::MayEnd
+            | CallerTurn::GoesOn => return,
         };
         // The server ends a session over a mark that it did not ask for.
         if !self.told_turns || begins == self.caller.speaks() {

@@ -187,7 +187,11 @@ impl RealtimeCodec {
                 self.caller_speaks = true;
                 self.cancel(out);
             }
-            CallerTurn::MayBegin | CallerTurn::WasNone | CallerTurn::MayEnd | CallerTurn::GoesOn => {}
+            CallerTurn::MayBegin
+            | CallerTurn::WordsWanted
+            | CallerTurn::WasNone
+            | CallerTurn::MayEnd
+            | CallerTurn::GoesOn => {}
             CallerTurn::Ended => {
                 self.caller_speaks = false;
                 out.push(text(&json!({ "type": "input_audio_buffer.commit" })));

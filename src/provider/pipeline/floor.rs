@@ -26,8 +26,10 @@ pub(super) enum Words {
 enum Turn {
     #[default]
     Nobody,
-    /// It is not decided whether the caller takes it.
-    Undecided,
+    /// It is not decided whether the caller takes it. `asked`: the listener was asked for its words, and hears no end of them.
+    Undecided {
+        asked: bool,
+    },
     Caller {
         may_end: bool,
     },
@@ -37,7 +39,8 @@ impl Floor {
     /// What the listener is told of this.
     pub fn turn(&mut self, turn: CallerTurn) -> Vec<Hear> {
         match turn {
-            CallerTurn::MayBegin => self.begins(Turn::Undecided),
+            CallerTurn::MayBegin => self.begins(Turn::Undecided { asked: false }),
+            CallerTurn::WordsWanted => self.words_wanted(),
             CallerTurn::WasNone => Vec::from_iter(self.was_none()),
             CallerTurn::Began => self.begins(Turn::Caller { may_end: false }),
             CallerTurn::MayEnd => {
@@ -59,10 +62,16 @@ impl Floor {
     fn begins(&mut self, turn: Turn) -> Vec<Hear> {
         match (std::mem::replace(&mut self.turn, turn), turn) {
             // It was undecided and is one: what was said counts.
-            (Turn::Undecided, Turn::Caller { .. }) => Vec::new(),
+            (Turn::Undecided { asked }, Turn::Caller { .. }) => Vec::from_iter(asked.then_some(Hear::TurnGoesOn)),
             (Turn::Nobody, _) => vec![Hear::TurnBegan],
             _ => vec![Hear::TurnDropped, Hear::TurnBegan],
         }
+    }
+
+    fn words_wanted(&mut self) -> Vec<Hear> {
+        let Turn::Undecided { asked } = &mut self.turn else { return Vec::new() };
+        let again = std::mem::replace(asked, true).then_some(Hear::TurnGoesOn);
+        again.into_iter().chain([Hear::TurnMayEnd]).collect()
     }
 
     /// Nobody has the turn, whose words nobody wants to know. A farewell may have seen to that already.

@@ -402,6 +402,17 @@ fn a_sound_that_is_found_to_be_a_turn_goes_on_as_one() {
 }
 
 #[test]
+fn the_listener_is_asked_for_the_words_of_a_sound_that_is_undecided() {
+    let mut scene = Scene::new();
+    scene.turns(&[CallerTurn::MayBegin, CallerTurn::WordsWanted, CallerTurn::WordsWanted, CallerTurn::WasNone]);
+    assert_eq!(scene.told(), "TurnBegan, TurnMayEnd, TurnGoesOn, TurnMayEnd, TurnDropped");
+    scene.turns(&[CallerTurn::MayBegin, CallerTurn::WordsWanted, CallerTurn::Began, CallerTurn::Ended]);
+    assert_eq!(scene.told(), "TurnBegan, TurnMayEnd, TurnGoesOn, TurnEnded", "it may have gone on");
+    scene.words("Stop.").turns(&[CallerTurn::WordsWanted]);
+    assert!(!scene.told().contains("Turn"), "nothing is undecided");
+}
+
+#[test]
 fn a_turn_that_nobody_could_understand_is_answered_as_such() {
     let mut scene = Scene::new();
     assert!(scene.says("").told().ends_with("no words, answer-1 begins, ask 1"));

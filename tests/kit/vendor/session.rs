@@ -287,9 +287,13 @@ impl<D: Dialect> Session<D> {
             }
             Heard::Turn(CallerTurn::Began) => self.note(|seen| seen.turns_begun += 1),
             // No vendor is told of these.
-            Heard::Turn(CallerTurn::MayBegin | CallerTurn::WasNone | CallerTurn::MayEnd | CallerTurn::GoesOn) => {
-                self.shared.violation(self.number, "half a turn".into())
-            }
+            Heard::Turn(
+                CallerTurn::MayBegin
+                | CallerTurn::WordsWanted
+                | CallerTurn::WasNone
+                | CallerTurn::MayEnd
+                | CallerTurn::GoesOn,
+            ) => self.shared.violation(self.number, "half a turn".into()),
             Heard::Turn(CallerTurn::Ended) if D::FINDS_BEGINNINGS => {
                 if self.ear.end_turn() {
                     self.note(|seen| seen.turns_ended += 1);

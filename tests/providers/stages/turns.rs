@@ -12,7 +12,7 @@ use crate::providers::{
     kit::mcp_stand_in::{Manner, StandIn},
     kit::{
         audio::samples_of,
-        stages::{Bit, Stages, model},
+        stages::{Bit, SCRIBES, Stages, model},
         vendor::{Scenario, hertz},
     },
     ms,
@@ -22,6 +22,7 @@ use crate::providers::{
         greeting, is_lowered_then_paused, noise, speaks_over_an_answer_in_vain,
     },
 };
+use futures_util::future::join_all;
 use std::time::Duration;
 
 /// A caller in the first second of a long greeting; the listener understands these words.
@@ -67,6 +68,43 @@ pub async fn a_backchannel_pauses_the_agent_which_goes_on_at_the_exact_sample() 
     );
     assert_eq!(told.matches(BACKCHANNEL).count(), 1, "of the turn after it alone: {told}");
     is_over(&stages, &desk, &caller).await;
+}
+
+/// Speech as long as an interruption.
+const NODS: &str = "Uh-huh, okay, yes.";
+const STOP: &str = "Stop!";
+
+async fn is_asked_for_a_nod(scribe: &'static str) {
+    let stages = Stages::asking(scribe, Scenario { caller_words: NODS, ..Scenario::answers(GREETING) }).await;
+    let desk = Desk::of_pipelines(&[("first", &stages)], "").await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(700)).await;
+    caller.says(NODS).await;
+    caller.has_spoken().await;
+    is_heard_out(&stages, &caller).await;
+    assert!(stages.scribe.times() >= 1, "{scribe}");
+    desk.ends_with(&caller).await;
+}
+
+async fn is_asked_for_a_command(scribe: &'static str) {
+    let stages = Stages::asking(scribe, Scenario { caller_words: STOP, ..Scenario::answers(GREETING) }).await;
+    let desk = Desk::of_pipelines(&[("first", &stages)], "").await;
+    let caller = desk.call().await;
+    caller.hears(hertz(1), ms(700)).await;
+    caller.says(STOP).await;
+    let said = caller.has_spoken().await;
+    caller.hears_from(said.end, hertz(1), GREETING - ms(40)).await;
+    let last = caller.look(|tape| tape.last_of(hertz(1), said.start..said.end)).expect("it speaks when they begin");
+    assert!(last <= said.start + SILENCED_WITHIN, "{scribe}: {:?}: {}", last - said.start, story(&caller));
+    assert_eq!(stages.model.asked().last().expect("asked").said_by("user"), [STOP], "{scribe}");
+    assert_eq!(desk.metric("offhook_false_alarms_total"), 0.0, "{scribe}");
+    desk.ends_with(&caller).await;
+}
+
+/// What is said over the agent is short, or about to interrupt: listeners that tell no words before they are asked are asked then.
+pub async fn a_listener_that_is_asked_for_each_turn_tells_a_nod_from_a_word_that_stops_the_agent() {
+    join_all(SCRIBES.map(is_asked_for_a_nod)).await;
+    join_all(SCRIBES.map(is_asked_for_a_command)).await;
 }
 
 pub async fn an_interruption_silences_the_agent_at_once_and_is_heard_from_its_first_sound() {

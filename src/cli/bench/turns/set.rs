@@ -162,7 +162,11 @@ pub fn play(scene: &Scene, rules: TurnRules, start: Instant) -> Outcome {
                     outcome.interrupted = Some(at);
                     return outcome;
                 }
-                TurnEvent::Began { .. } | TurnEvent::MayEnd | TurnEvent::GoesOn | TurnEvent::Ended { .. } => {}
+                TurnEvent::Began { .. }
+                | TurnEvent::WordsWanted
+                | TurnEvent::MayEnd
+                | TurnEvent::GoesOn
+                | TurnEvent::Ended { .. } => {}
                 TurnEvent::HalfDuplex(half) => outcome.half_duplex |= half,
             }
         }

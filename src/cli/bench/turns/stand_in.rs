@@ -238,7 +238,7 @@ impl StandIn {
                 self.due.push((now + RECOGNISER, Deed::Tell(event)));
                 self.turn.guess = Some((self.understood_clips(), now + RECOGNISER + MODEL));
             }
-            CallerTurn::MayEnd => {}
+            CallerTurn::MayEnd | CallerTurn::WordsWanted => {}
             CallerTurn::GoesOn => self.turn.guess = None,
             CallerTurn::Ended => {
                 self.turn.open = false;

@@ -115,6 +115,7 @@ impl Hearing {
         self.end_untold = false;
         self.overhears = agent.overhears;
         self.taker.trust(self.told && agent.ends_turns);
+        self.taker.ask_words(self.told && agent.overhears && agent.words_on_request);
     }
 
     pub fn new_rules(&mut self, rules: &CallRules) {
@@ -319,6 +320,7 @@ impl CallMachine {
                 self.undecided(true, now, out);
             }
             TurnEvent::Paused => self.track.set_loudness(Loudness::Paused),
+            TurnEvent::WordsWanted => self.to_agent(AgentCommand::Turn(CallerTurn::WordsWanted), out),
             TurnEvent::Resumed(why) => {
                 self.track.set_loudness(Loudness::Full);
                 self.undecided(false, now, out);

@@ -26,6 +26,13 @@ const FALL_DB: f32 = 30.0;
 const GAP_FRAMES_MAX: u32 = 2;
 /// Silence that ends a candidate.
 const OVER_AFTER: Duration = Duration::from_millis(160);
+/// The words of an undecided sound are waited for so long after they were asked for: a recognizer on this machine needs 150 ms.
+const WORDS_MAX: Duration = Duration::from_millis(300);
+/// Voiced frames of the shortest word that they are asked for. How many of them have a pitch does not matter: most of a "stop" is
+/// noise.
+const WORD_FRAMES: u32 = 4;
+/// So much more was said, and they are asked for again.
+const MORE_WORDS_AFTER: Duration = Duration::from_millis(160);
 /// Speech that pauses the agent, from its back-dated beginning: a pause is taken back without a loss, so that one
 /// pitched frame after a loud one is enough.
 const PAUSE_AFTER: Duration = Duration::from_millis(40);
@@ -165,6 +172,16 @@ pub(super) struct Candidate {
     pub paused: bool,
     /// The words that are known so far say nothing.
     pub only_backchannels: bool,
+    asked: Option<Asked>,
+}
+
+/// The words were asked for.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    at: Instant,
+    /// What had been said by then.
+    speech: Duration,
+    known: bool,
 }
 
 impl Candidate {
@@ -182,6 +199,7 @@ impl Candidate {
             spoken_over: onset.frames,
             paused: false,
             only_backchannels: false,
+            asked: None,
         }
     }
 
@@ -224,6 +242,28 @@ impl Candidate {
 
     pub fn must_pause(&self, frame: &Frame) -> bool {
         !self.paused && frame.voiced && self.pitched >= 1 && self.speech() >= self.pause_after
+    }
+
+    /// Whether the words would decide it now: it may be over, or is about to interrupt.
+    pub fn wants_words(&self, long_enough: bool) -> bool {
+        let pauses = self.frames - self.spoken > GAP_FRAMES_MAX;
+        let more = self.asked.is_none_or(|asked| asked.known && self.speech() >= asked.speech + MORE_WORDS_AFTER);
+        let in_time = FRAME * self.frames <= VERDICT_MAX;
+        in_time && more && self.paused && self.voiced >= WORD_FRAMES && (pauses || long_enough)
+    }
+
+    pub fn ask_words(&mut self, now: Instant) {
+        self.asked = Some(Asked { at: now, speech: self.speech(), known: false });
+    }
+
+    pub fn words_came(&mut self) {
+        if let Some(asked) = &mut self.asked {
+            asked.known = true;
+        }
+    }
+
+    pub fn awaits_words(&self, now: Instant) -> bool {
+        self.asked.is_some_and(|asked| !asked.known && now < asked.at + WORDS_MAX)
     }
 
     pub fn is_over(&self) -> bool {

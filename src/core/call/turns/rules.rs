@@ -25,6 +25,10 @@ pub struct TurnRules {
 impl TurnRules {
     /// Later no verdict could be given in time.
     pub const MIN_SPEECH_MAX: Duration = Duration::from_millis(560);
+
+    pub(super) fn usual_min_speech(&self) -> Duration {
+        self.min_speech.min(Self::MIN_SPEECH_MAX)
+    }
 }
 
 impl Default for TurnRules {

@@ -4,6 +4,7 @@ mod answers;
 mod background;
 mod echo;
 mod pauses;
+mod words;
 
 use super::*;
 use AgentSound::{Protected, Silent, Speaking};
@@ -117,6 +118,7 @@ impl Scene {
             TurnEvent::Resumed(why) => format!("{at} resumed: {}", why.label()),
             TurnEvent::Began { onset, interrupts: true } => format!("{at} interrupted since {}", since(onset)),
             TurnEvent::Began { onset, interrupts: false } => format!("{at} began at {}", since(onset)),
+            TurnEvent::WordsWanted => format!("{at} words wanted"),
             TurnEvent::MayEnd => format!("{at} may end"),
             TurnEvent::GoesOn => format!("{at} goes on"),
             TurnEvent::Ended { last_voiced } => format!("{at} ended at {}", since(last_voiced)),
@@ -469,12 +471,14 @@ fn frames_that_arrive_in_bursts_are_dated_by_their_count() {
 
 proptest! {
     /// Whatever is heard, said and reset: events come in an order that a call can follow, and a verdict within 600 ms
-    /// of the onset.
+    /// of the onset, or 900 ms where words are asked for.
     #[test]
     fn events_alternate_sanely(
+        asks in any::<bool>(),
         steps in proptest::collection::vec((0_u8..8, 1_usize..40, 0_u8..6, 0_u8..12), 1..60),
     ) {
-        let mut scene = Scene::new();
+        let (mut scene, verdict_max) = (Scene::new(), if asks { 900 } else { 600 });
+        scene.taker.ask_words(asks);
         let mut agent = Speaking;
         let mut spoken = 0;
         for (kind, count, who, what) in steps {
@@ -510,20 +514,21 @@ proptest! {
                 }
                 TurnEvent::Resumed(_) => {
                     let since = ducked.take();
-                    prop_assert!(since.is_some_and(|since| at - since <= 600));
+                    prop_assert!(since.is_some_and(|since| at - since <= verdict_max));
                     paused = false;
                 }
                 TurnEvent::Began { onset, interrupts } => {
                     // An agent that has come to its end is not interrupted any more.
                     prop_assert!(!turn && (!interrupts || (ducked.is_some() && paused)));
                     let onset = onset.saturating_duration_since(scene.start).as_millis() as u64;
-                    prop_assert!(!interrupts || at - onset <= 600);
+                    prop_assert!(!interrupts || at - onset <= verdict_max);
                     (ducked, paused, turn) = (None, false, true);
                 }
                 TurnEvent::Ended { last_voiced } => {
                     prop_assert!(turn && *last_voiced <= scene.now);
                     (turn, may_end) = (false, false);
                 }
+                TurnEvent::WordsWanted => prop_assert!(asks && ducked.is_some() && !turn),
                 TurnEvent::MayEnd => prop_assert!(turn && !std::mem::replace(&mut may_end, true)),
                 TurnEvent::GoesOn => prop_assert!(turn && std::mem::take(&mut may_end)),
                 TurnEvent::HalfDuplex(now) => {
