@@ -1,7 +1,7 @@
 // What people do with the page beside a real Asterisk, one step for each line of standard input.
 
 import { createInterface } from "node:readline";
-import { PAGE, WIDE, accessible, browser, check, fits, logIn, watch } from "./desk.mjs";
+import { PAGE, WIDE, accessible, browser, check, fits, has, logIn, watch } from "./desk.mjs";
 
 const problems = [];
 const context = await browser({ viewport: WIDE });
@@ -78,14 +78,14 @@ const steps = {
     await accessible(page, "system, audio tested");
     for (const path of ["audiosocket/slin", "rtp/ulaw", "websocket/slin16"]) {
       const told = page.locator(".findings li.ok", { hasText: path });
-      check((await told.count()) === 1, `${path}: ${await page.locator(".findings").textContent()}`);
+      await has(told, 1, `${path}: ${await page.locator(".findings").textContent()}`);
       for (const way of ["Caller → offhook", "offhook → caller"]) await told.getByText(way, { exact: false }).first().waitFor();
     }
     await page.getByText("The audio paths work.").waitFor();
   },
   "examines: a module is missing": async () => {
     const findings = await examines();
-    check((await page.getByText("All is well.").count()) === 0, "all is not well");
+    await has(page.getByText("All is well."), 0, "all is not well");
     found(findings, "problem", "the module app_audiosocket does not run");
     found(findings, "problem", "module load app_audiosocket.so");
     found(findings, "warning", "the module func_dialplan does not run");

@@ -28,6 +28,20 @@ export async function within(promise, what, most = WAIT_MAX) {
   return Promise.race([promise, late]).finally(() => clearTimeout(clock));
 }
 
+// How many there are of something once the page is as it should be: a click returns before the next page is there.
+export async function counts(locator, holds, what) {
+  const most = Date.now() + WAIT_MAX;
+  let count = await locator.count();
+  while (!holds(count) && Date.now() < most) {
+    await new Promise((later) => setTimeout(later, 50));
+    count = await locator.count();
+  }
+  check(holds(count), `${what}: ${count}`);
+  return count;
+}
+
+export const has = (locator, expected, what) => counts(locator, (count) => count === expected, what);
+
 export async function browser(options) {
   const context = await chromium.launchPersistentContext(process.env.PROFILE + "-" + randomUUID(), {
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",

@@ -3,7 +3,7 @@
 import { editsTheConfiguration, losesTheRace, publishesByKeyboard, triesAContext, writesABomb } from "./contexts.mjs";
 import { reachesEveryPage, tabTo } from "./keyboard.mjs";
 import { addsAServer, makesATool } from "./tools.mjs";
-import { PAGE, PASSWORD, PHONE, WIDE, accessible, browser, call, check, fits, logIn, watch, within } from "./desk.mjs";
+import { PAGE, PASSWORD, PHONE, WIDE, accessible, browser, call, check, counts, fits, has, logIn, watch, within } from "./desk.mjs";
 
 const problems = [];
 
@@ -93,7 +93,7 @@ async function followsACall(page) {
   const ended = page.getByRole("status").filter({ hasText: "This call has ended." });
   await ended.getByText("The caller hung up.").waitFor();
   await fact("State", "ended");
-  check((await page.getByText("Hang up").count()) === 0, "nobody can be cut off any more");
+  await has(page.getByText("Hang up"), 0, "nobody can be cut off any more");
   check(await page.evaluate(() => window.untouched), "the page was loaded again");
   await look(page, "a call that has just ended");
   await ended.getByRole("link", { name: "See its record" }).click();
@@ -152,16 +152,15 @@ async function searches(page) {
   await page.getByLabel("Reason").selectOption("agent_silent");
   await page.getByRole("button", { name: "Search" }).click();
   const rows = page.locator("#calls").locator("xpath=ancestor::section").locator("tbody tr");
-  const found = await rows.count();
-  check(found > 0 && found < 20, `${found} calls are found`);
-  check((await rows.getByText("agent silent").count()) === found, "all found calls ended for this reason");
+  const found = await counts(rows, (count) => count > 0 && count < 20, "some calls are found");
+  await has(rows.getByText("agent silent"), found, "all found calls ended for this reason");
   const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: "CSV" }).click()]);
   check(file.suggestedFilename() === "calls.csv", "the export is a file");
   await page.getByLabel("Words that were said").fill("never said by anybody");
   await page.getByRole("button", { name: "Search" }).click();
   await page.getByText("No call is like that.").waitFor();
   await page.getByRole("link", { name: "Clear" }).click();
-  check((await rows.count()) === 50, "a page has fifty calls");
+  await has(rows, 50, "a page has fifty calls");
   await page.getByRole("link", { name: "Older calls" }).click();
   await page.getByRole("link", { name: "Newest calls" }).waitFor();
 }
@@ -199,7 +198,7 @@ async function reads(page) {
   await page.locator("tbody th a").last().click();
   await page.getByText("The agent gave no answer although the caller waited.").waitFor();
   await page.getByText("Hello, are you open on Sunday?").waitFor();
-  check((await page.locator("rect.agent").count()) === 5, "each answer is on the time axis");
+  await has(page.locator("rect.agent"), 5, "each answer is on the time axis");
   await page.getByRole("button", { name: /^Play from 0:07/ }).first().click();
   const heard = (from, to) => page.waitForFunction(([from, to]) => {
     const { currentTime, paused } = document.getElementById("sound");
@@ -215,7 +214,7 @@ async function reads(page) {
   await page.locator(".tools summary").first().click();
   await page.getByText("gate_decision").first().waitFor();
   await look(page, "one call");
-  check((await page.getByText("Delete this record").count()) === 0, "operators delete nothing");
+  await has(page.getByText("Delete this record"), 0, "operators delete nothing");
 }
 
 async function deletes(page) {
@@ -227,7 +226,7 @@ async function deletes(page) {
   await page.getByRole("button", { name: "Delete for good" }).click();
   await page.getByRole("heading", { name: "History", level: 1 }).waitFor();
   await page.goto(PAGE + "/history?reason=no_input");
-  check((await page.locator("tbody th a").count()) === before - 1, "one call less");
+  await has(page.locator("tbody th a"), before - 1, "one call less");
 }
 
 // What an admin does with the engine itself.
@@ -280,7 +279,7 @@ async function looksOnly(page) {
   await look(page, "contexts, for viewers");
   await page.goto(PAGE + "/tools/opening_hours?tenant=town");
   await page.getByRole("cell", { name: "As 2026-11-23." }).waitFor();
-  check((await page.getByRole("link", { name: "Edit" }).count()) === 0, "viewers edit nothing");
+  await has(page.getByRole("link", { name: "Edit" }), 0, "viewers edit nothing");
   for (const path of ["/tool-editor?tenant=town", "/mcp/editor"]) {
     check((await page.request.get(PAGE + path)).status() === 403, `nor by the address ${path}`);
   }
@@ -291,7 +290,7 @@ async function looksOnly(page) {
   await page.getByRole("heading", { name: "Live" }).waitFor();
   const caller = await call("library");
   await page.locator("#live tbody tr", { hasText: "talking" }).waitFor();
-  check((await page.getByRole("link", { name: /^Hang up/ }).count()) === 0, "viewers hang up nobody");
+  await has(page.getByRole("link", { name: /^Hang up/ }), 0, "viewers hang up nobody");
   await page.goto(PAGE + "/history");
   await page.locator("tbody th a").first().click();
   await page.getByText("What is said is shown to operators only.").waitFor();

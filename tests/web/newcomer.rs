@@ -19,7 +19,7 @@ const COMMAND: &str = "make demo KEEP=1";
 /// Where the README says that the page is.
 const PAGE: &str = "127.0.0.1:15000";
 /// What the demo prints of its call, in this order.
-const STORY: [&str; 12] = [
+const STORY: [&str; 16] = [
     "agent   Hello, this is the front desk.",
     "caller  When are you open?",
     "agent   We are open from nine",
@@ -28,9 +28,14 @@ const STORY: [&str; 12] = [
     "agent   No, on Sundays we are closed.",
     "caller  What is the weather?",
     "agent   One moment, please. Trondheim Værnes information Bravo.",
-    "caller  Thank you. Goodbye.",
+    "A radio is on beside the caller.",
+    "caller  Thank you.",
+    "agent   Can I do anything else for you?",
+    "caller  Yes.",
+    "agent   Then say opening hours",
+    "caller  Goodbye.",
     "agent   Thank you for calling. Goodbye!",
-    "sentences of the caller's understood      4 of 4",
+    "sentences of the caller's understood      6 of 6",
     "agent_hung_up",
 ];
 

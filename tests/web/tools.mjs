@@ -1,6 +1,6 @@
 // What an admin does with tools and with the servers that bring them.
 
-import { PAGE, check } from "./desk.mjs";
+import { PAGE, check, has } from "./desk.mjs";
 
 // A tool of data: made with a mistake, mended, tried, seen in the registry, and deleted.
 export async function makesATool(page, look) {
@@ -11,7 +11,7 @@ export async function makesATool(page, look) {
   await page.getByLabel("Name, kind or words").fill("weather");
   await page.getByRole("button", { name: "Search" }).click();
   await page.getByText("mcp_weather_get_atis").waitFor();
-  check((await page.getByText("opening_hours").count()) === 0, "only what was looked for is shown");
+  await has(page.getByText("opening_hours"), 0, "only what was looked for is shown");
   await page.getByRole("link", { name: "New declarative tool" }).click();
   await page.getByLabel("Name", { exact: true }).fill("book_room");
   await page.getByLabel("Description").fill("Books a room.");
@@ -39,7 +39,7 @@ export async function makesATool(page, look) {
   await page.getByText("Delete this tool").click();
   await page.getByRole("button", { name: "Delete for good" }).click();
   await page.getByRole("heading", { name: "Tools", level: 1 }).waitFor();
-  check((await page.getByText("book_room").count()) === 0, "it is gone");
+  await has(page.getByText("book_room"), 0, "it is gone");
   await page.goto(PAGE + "/tool-editor?tenant=town&tool=opening_hours");
   check(!(await page.content()).includes("key of the library"), "secrets stay masked");
   await page.getByText("Delete this tool").click();
