@@ -313,12 +313,12 @@ impl<'a> People<'a> {
     fn sentences_over_background(&self) -> Vec<Row> {
         const EACH_MS: i64 = 9_000;
         let sentences = self.whole_sentences();
-        let row = |used_as: Use| {
+        let row = |(used_as, gain_db, from, how): (Use, f32, i64, &str)| {
             let (mut answered, mut gaps) = (Vec::new(), Vec::new());
             for (number, one) in self.every(used_as).iter().enumerate() {
                 let five = sentences.iter().cycle().skip(number * 5).take(5);
                 let said: Vec<_> = (1..).zip(five).map(|(at, one)| (When::At(at * EACH_MS), &one.sound)).collect();
-                let background = Background { sound: &one.sound, skipped: 0, gain_db: 0.0, from: 0, until: i64::MAX };
+                let background = Background { sound: &one.sound, skipped: 0, gain_db, from, until: i64::MAX };
                 let more = More { background: Some(background), lasts_ms: 6_000, ..More::default() };
                 let call = self.play(self.agent(number, ""), &said, more);
                 for clip in 0..said.len() {
@@ -327,13 +327,17 @@ impl<'a> People<'a> {
                     gaps.push(gap);
                 }
             }
-            let what = format!("sentences with {} 10 dB below", name(used_as));
+            let what = format!("sentences with {} {how}", name(used_as));
             [
                 Row::share(format!("{what}: answered"), &answered, 100.0),
                 Row::percentile(format!("{what}: gap, p95"), &gaps, 95, 2_000.0),
             ]
         };
-        [Use::Babble, Use::Television, Use::Music].into_iter().flat_map(row).collect()
+        let all = [Use::Babble, Use::Television, Use::Music];
+        let from_the_start = all.map(|used_as| (used_as, 0.0, 0, "10 dB below"));
+        let turned_on =
+            all.map(|used_as| (used_as, -10.0, 2 * EACH_MS + 500, "20 dB below, turned on as the second is said"));
+        from_the_start.into_iter().chain(turned_on).flat_map(row).collect()
     }
 
     fn background_alone(&self) -> Vec<Row> {

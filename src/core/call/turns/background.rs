@@ -30,6 +30,10 @@ const NEAR_DBFS: f32 = -18.0;
 const NEAR_BLOCKS: u32 = 2;
 /// Distance below the caller's level at which a sound does not interrupt the agent.
 const BELOW_CALLER_DB: f32 = 7.0;
+/// Distance below the caller's level of speech that keeps a turn of their usual level open for a moment only (400 ms): with the next
+/// vowel a caller is louder, a radio is not.
+const SOFT_IN_TURN_DB: f32 = 12.0;
+const SOFT_IN_TURN_FRAMES: u32 = 20;
 /// Level that is assumed for a caller who has not had a turn, when the length of a sound is judged. It is not assumed for
 /// interruptions: a soft caller may interrupt the greeting.
 const USUAL_CALLER_DBFS: f32 = -17.0;
@@ -76,6 +80,7 @@ pub(super) struct Background {
     caller_dbfs: Option<f32>,
     /// Frames since the last one above the threshold.
     since_loud: u32,
+    beside: Beside,
 }
 
 /// The block that is being heard.
@@ -98,6 +103,15 @@ struct Beginning {
     near: u32,
 }
 
+/// Soft speech behind a caller's words: a radio that is on beside them.
+#[derive(Debug, Default)]
+struct Beside {
+    /// Frames of it since the last one of the caller's usual level, as long as there was no pause.
+    frames: Option<u32>,
+    /// Frames in a row without speech.
+    pause: u32,
+}
+
 /// A long sound that was taken for background.
 #[derive(Debug)]
 struct Demoted {
@@ -114,6 +128,8 @@ impl Background {
         if let (TurnState::Agent | TurnState::Undecided, Some(caller)) = (state, self.caller_dbfs) {
             threshold = threshold.max(caller - BELOW_CALLER_DB);
         }
+        let is_soft = self.caller_dbfs.is_none_or(|caller| level < caller - SOFT_IN_TURN_DB);
+        let is_beside = self.beside.hear(is_speech, is_soft);
         let is_louder = level > threshold;
         self.since_loud = if is_louder { 0 } else { self.since_loud.saturating_add(1) };
         if (self.beginning.blocks, self.block.frames) == (0, 0) {
@@ -123,10 +139,15 @@ impl Background {
             self.block_ends(level, has_speech, state);
         }
         match state {
-            TurnState::Silence | TurnState::Agent => is_louder,
+            TurnState::Agent => is_louder,
+            TurnState::Silence => is_louder && !is_beside,
             TurnState::Undecided => self.since_loud <= HELD_UNDECIDED,
-            TurnState::Caller => self.since_loud <= HELD_IN_TURN,
+            TurnState::Caller => self.since_loud <= HELD_IN_TURN && !is_beside,
         }
+    }
+
+    fn is_below_caller(&self, level: f32) -> bool {
+        self.caller_dbfs.is_some_and(|caller| level < caller - BELOW_CALLER_DB)
     }
 
     /// Learns the caller's level from a turn that is over. A softer turn counts by half, so that one shout is forgotten.
@@ -152,6 +173,8 @@ impl Background {
             None => self.keep(level.min(AUDIBLE_DBFS)),
             Some(threshold) if level <= threshold && !caller_speaks => self.keep(level),
             Some(_) if !has_speech => self.keep(level),
+            // Who speaks so softly over the agent would not be let in.
+            Some(_) if state == TurnState::Agent && self.is_below_caller(level) => self.keep(level),
             Some(_) => {}
         }
         self.watch_length(level, has_speech, state);
@@ -204,6 +227,19 @@ impl Background {
         if self.recent.len() > RECENT_BLOCKS {
             self.recent.pop_front();
         }
+    }
+}
+
+impl Beside {
+    /// Whether a frame is more of it than a caller's own words could be.
+    fn hear(&mut self, is_speech: bool, is_soft: bool) -> bool {
+        self.pause = if is_speech { 0 } else { self.pause.saturating_add(1) };
+        self.frames = match self.frames {
+            _ if is_speech && !is_soft => Some(0),
+            _ if self.pause >= PAUSE_BLOCKS * BLOCK_FRAMES => None,
+            frames => frames.map(|frames| frames.saturating_add(u32::from(is_speech))),
+        };
+        self.frames.is_some_and(|frames| frames > SOFT_IN_TURN_FRAMES)
     }
 }
 

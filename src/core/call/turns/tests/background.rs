@@ -119,6 +119,27 @@ fn a_television_that_is_switched_on_in_mid_call_has_a_turn_for_6_s_and_none_afte
 }
 
 #[test]
+fn a_radio_that_is_switched_on_while_a_known_caller_speaks_keeps_their_turn_open_for_a_moment() {
+    let mut scene = known_caller();
+    scene.hears(Silent, "A", SECOND).hears(Silent, "U", 3 * SECOND);
+    assert_eq!(scene.told(), "5120 began at 5000, 7000 ended at 6400");
+}
+
+#[test]
+fn a_caller_who_is_20_db_softer_than_before_is_heard_to_the_end_of_their_turn() {
+    let mut scene = known_caller();
+    scene.hears(Silent, "U", 3 * SECOND).hears(Silent, ".", SECOND);
+    assert_eq!(scene.told(), "5120 began at 5000, 8600 ended at 8000");
+}
+
+#[test]
+fn a_radio_that_is_heard_while_the_agent_speaks_to_a_known_caller_is_background() {
+    let mut scene = known_caller();
+    scene.hears(Speaking, "U", 6 * SECOND).hears(Silent, "U", 10 * SECOND);
+    assert_eq!(scene.told(), "");
+}
+
+#[test]
 fn a_caller_who_tells_a_long_story_without_a_breath_is_heard_to_its_end() {
     for mut scene in [known_caller(), Scene::new()] {
         let from = (scene.now - scene.start).as_millis() as u64;
