@@ -26,6 +26,8 @@ pub struct Caller {
     socket: Option<Framed<TcpStream, Codec>>,
     clock: Interval,
     to_say: VecDeque<i16>,
+    /// What is heard beside the caller, again and again, and where it is.
+    background: (Vec<i16>, usize),
     jitter: VecDeque<Bytes>,
     /// Both tracks, sample by sample on the caller's clock.
     pub said: Vec<i16>,
@@ -46,6 +48,7 @@ impl Caller {
             socket: Some(socket),
             clock,
             to_say: VecDeque::new(),
+            background: (Vec::new(), 0),
             jitter: VecDeque::new(),
             said: Vec::new(),
             heard: Vec::new(),
@@ -56,6 +59,11 @@ impl Caller {
     /// Queues speech; it leaves frame by frame.
     pub fn say(&mut self, samples: &[i16]) {
         self.to_say.extend(samples);
+    }
+
+    /// From now on this is heard beside the caller, again and again.
+    pub fn is_beside(&mut self, samples: Vec<i16>) {
+        self.background = (samples, 0);
     }
 
     pub fn is_speaking(&self) -> bool {
@@ -99,7 +107,10 @@ impl Caller {
         }
         let mut frame = BytesMut::with_capacity(FORMAT.frame_bytes());
         for _ in 0..SAMPLES {
-            let sample = self.to_say.pop_front().unwrap_or(0);
+            let (background, at) = &mut self.background;
+            let beside = background.get(*at).copied().unwrap_or(0);
+            *at = (*at + 1) % background.len().max(1);
+            let sample = self.to_say.pop_front().unwrap_or(0).saturating_add(beside);
             self.said.push(sample);
             frame.extend_from_slice(&sample.to_le_bytes());
         }

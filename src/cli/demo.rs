@@ -1,9 +1,9 @@
 //! `offhook demo`: a whole call without Asterisk and without a key.
 //!
 //! The engine runs as always; a synthetic caller connects by AudioSocket as Asterisk would, listens
-//! with its own ears, speaks, is understood, interrupts, and is said goodbye to. A call in which a sentence is not
-//! understood or a tool fails is a failure of the demo. With `--keep` the engine stays up, its calls are on the page, and the
-//! caller dials again at each Enter.
+//! with its own ears, speaks, is understood, interrupts, answers at once beside a radio, and is said goodbye to. A call in
+//! which a sentence is not understood or a tool fails is a failure of the demo. With `--keep` the engine stays up, its calls
+//! are on the page, and the caller dials again at each Enter.
 
 use super::{
     caller::{Caller, FORMAT},
@@ -12,7 +12,7 @@ use super::{
 };
 use clap::Args;
 use offhook::{
-    audio::{Activity, ActivityDetector},
+    audio::{Activity, ActivityDetector, rms_dbfs},
     call::{Note, Speaker},
     config::Config,
     engine::{CallNote, Engine},
@@ -48,6 +48,8 @@ pub struct DemoArguments {
 const CONTEXT: &str = "reception";
 /// The caller answers a pause of this length.
 const PAUSE: Duration = Duration::from_millis(700);
+/// Silence behind a question that is answered at once, as people do; it is longer than any within it.
+const AT_ONCE: Duration = Duration::from_millis(200);
 /// How far into the agent's second answer the caller interrupts.
 const PATIENCE: Duration = Duration::from_millis(2_000);
 /// What MCP servers may take to start; the call begins without those that take longer.
@@ -55,9 +57,17 @@ const SERVERS_MAX: Duration = Duration::from_secs(10);
 /// A demo that takes longer is broken.
 const CALL_MAX: Duration = Duration::from_secs(90);
 
-/// What the caller says, in order; the second sentence interrupts.
-const LINES: [&str; 4] =
-    ["When are you open?", "Are you open on Sunday?", "What is the weather?", "Thank you. Goodbye."];
+/// What the caller says, in order.
+const LINES: [&str; 6] =
+    ["When are you open?", "Are you open on Sunday?", "What is the weather?", "Thank you.", "Yes.", "Goodbye."];
+const INTERRUPTS: usize = 1;
+/// From this sentence on a radio is on.
+const RADIO_FROM: usize = 3;
+const ANSWERS_AT_ONCE: usize = 4;
+/// What is on the radio, so much below the caller.
+const RADIO: &str = "And now the news. The harbour was closed this morning after a night of heavy rain, and ferries to the islands \
+    leave from the northern pier. In the old town the market is open as on every Saturday, with music in the afternoon.";
+const RADIO_BELOW_DB: f32 = 20.0;
 
 pub fn run(arguments: &DemoArguments) -> ExitCode {
     let config = match serve::load(&arguments.config) {
@@ -121,7 +131,11 @@ impl Stage {
 }
 
 async fn demo(arguments: &DemoArguments, config: Config, stage: Stage) -> anyhow::Result<()> {
-    let voices = speech::render_all(&LINES, "en-us+f3").await?;
+    let voices = Voices {
+        lines: speech::render_all(&LINES, "en-us+f3").await?,
+        radio: speech::render_all(&[RADIO], "en-us").await?.concat(),
+    };
+    let voices = voices.with_the_radio_below();
     if let Some(folder) = stage.recording.parent() {
         std::fs::create_dir_all(folder)?;
     }
@@ -184,7 +198,7 @@ fn enters() -> Option<mpsc::Receiver<()>> {
 }
 
 /// One call from its beginning to its end, told while it lasts and measured.
-async fn call(engine: &Engine, stage: &Stage, voices: &[Vec<i16>]) -> anyhow::Result<()> {
+async fn call(engine: &Engine, stage: &Stage, voices: &Voices) -> anyhow::Result<()> {
     engine.tools_there(CONTEXT, SERVERS_MAX).await;
     println!("A caller dials in.\n");
     let mut notes = engine.watch_calls();
@@ -214,6 +228,21 @@ fn alone(mut config: Config, keep: bool, stage: &Stage) -> Config {
         config.records = None;
     }
     config
+}
+
+/// What is heard from the caller's side.
+struct Voices {
+    lines: Vec<Vec<i16>>,
+    radio: Vec<i16>,
+}
+
+impl Voices {
+    fn with_the_radio_below(mut self) -> Self {
+        let below = rms_dbfs(&self.lines.concat()) - RADIO_BELOW_DB - rms_dbfs(&self.radio);
+        let gain = 10_f32.powf(below / 20.0);
+        self.radio.iter_mut().for_each(|sample| *sample = (f32::from(*sample) * gain) as i16);
+        self
+    }
 }
 
 /// What the caller measured with its own ears, and what the engine told of the call.
@@ -255,21 +284,50 @@ fn words(text: &str) -> String {
     words.map(|word| word.to_lowercase() + " ").collect()
 }
 
+/// Where the caller is in [`LINES`].
+struct Script {
+    next: usize,
+    /// When the last one was said.
+    said_at: Instant,
+    /// The agent is heard since then.
+    agent_since: Option<Instant>,
+}
+
+impl Script {
+    /// Whether the next sentence is to be said, behind a silence of the agent of this length.
+    fn is_due(&mut self, activity: Option<Activity>, now: Instant, silence: Duration) -> bool {
+        let mut answered = false;
+        match activity {
+            Some(Activity::Started) => self.agent_since = Some(now),
+            Some(Activity::Stopped) => answered = self.agent_since.take().is_some_and(|since| since > self.said_at),
+            None => {}
+        }
+        match self.next {
+            INTERRUPTS => self.agent_since.is_some_and(|since| now - since > PATIENCE),
+            ANSWERS_AT_ONCE => self.agent_since.is_some() && silence >= AT_ONCE,
+            next => answered && next < LINES.len(),
+        }
+    }
+
+    fn said(&mut self, now: Instant) {
+        (self.next, self.said_at) = (self.next + 1, now);
+    }
+}
+
 /// The caller's half of the conversation: listens, speaks in pauses, interrupts once.
 async fn converse(
     caller: &mut Caller,
-    voices: &[Vec<i16>],
+    voices: &Voices,
     notes: &mut broadcast::Receiver<CallNote>,
     began: Instant,
 ) -> anyhow::Result<Seen> {
     let mut transcript = Transcript::default();
     let mut seen = Seen::default();
     let mut ear = ActivityDetector::new(-45.0, Duration::from_millis(40), PAUSE);
-    let mut agent_since: Option<Instant> = None;
+    let mut script = Script { next: 0, said_at: began, agent_since: None };
     let mut last_heard = began;
     let mut finished_speaking: Option<Instant> = None;
     let mut interrupted: Option<Instant> = None;
-    let mut next = 0;
     loop {
         let was_speaking = caller.is_speaking();
         let frame = caller.tick().await?;
@@ -283,7 +341,7 @@ async fn converse(
             transcript.finish();
             return Ok(seen);
         };
-        let loud = offhook::audio::rms_dbfs(frame) > -45.0;
+        let loud = rms_dbfs(frame) > -45.0;
         let activity = ear.push(frame, now.into_std());
         if loud {
             last_heard = now;
@@ -301,20 +359,18 @@ async fn converse(
             seen.silenced_after = Some(last_heard.saturating_duration_since(since));
             interrupted = None;
         }
-        match activity {
-            Some(Activity::Started) => agent_since = Some(now),
-            Some(Activity::Stopped) => agent_since = None,
-            None => {}
-        }
-        let answers_pause = activity == Some(Activity::Stopped) && next != 1 && !caller.is_speaking();
-        let interrupts = next == 1 && agent_since.is_some_and(|since| now - since > PATIENCE);
-        if (answers_pause || interrupts) && next < voices.len() {
-            transcript.caller(now - began, FORMAT.duration_of(voices[next].len() * 2), LINES[next]);
-            caller.say(&voices[next]);
-            if interrupts {
+        if script.is_due(activity, now, now.saturating_duration_since(last_heard)) && !caller.is_speaking() {
+            let next = script.next;
+            if next == RADIO_FROM {
+                transcript.event(now - began, "A radio is on beside the caller.");
+                caller.is_beside(voices.radio.clone());
+            }
+            transcript.caller(now - began, FORMAT.duration_of(voices.lines[next].len() * 2), LINES[next]);
+            caller.say(&voices.lines[next]);
+            if next == INTERRUPTS {
                 interrupted = Some(now);
             }
-            next += 1;
+            script.said(now);
         }
     }
 }
