@@ -110,6 +110,9 @@ impl Cutter {
         if text.chars().count() > CHARS_MAX {
             return Some(text.rfind([',', ';', ' ']).filter(|&at| at > 0).map_or(text.len(), |at| at + 1));
         }
+        if has_open_link(text) {
+            return None;
+        }
         // An end is looked for when a word behind it is complete or has at least begun.
         let body = text.trim_end_matches(|c: char| !c.is_whitespace());
         let (said, word) = (body.trim_end(), &text[body.len()..]);
@@ -134,6 +137,12 @@ impl Cutter {
         let pause = said.ends_with([',', ';', ':', '،', '؛']) || said.ends_with(" –") || said.ends_with(" -");
         (pause && said.chars().count() >= min).then_some(end)
     }
+}
+
+/// Whether the text ends within a link, `[words](address)`.
+fn has_open_link(text: &str) -> bool {
+    let Some((_, link)) = text.rsplit_once('[') else { return false };
+    link.split_once(']').is_none_or(|(_, address)| address.starts_with('(') && !address.contains(')'))
 }
 
 /// Whether the dot at the end could not be judged by the first letter behind it.
@@ -227,6 +236,15 @@ mod tests {
             ["بالتأكيد يمكنني مساعدتك،", "فقط أخبرني متى."],
             "a comma ends the first clause"
         );
+    }
+
+    #[test]
+    fn a_link_stays_whole() {
+        assert_eq!(
+            cut("See [opening hours, prices and more. And directions](https://example.com/x). Bye."),
+            ["See opening hours, prices and more. And directions.", "Bye."]
+        );
+        assert_eq!(cut("It is [very] late. Go."), ["It is [very] late.", "Go."]);
     }
 
     #[test]

@@ -43,11 +43,13 @@ pub(super) fn speakable(clause: &str) -> String {
 fn linked(text: &str) -> String {
     static PICTURE: LazyLock<Regex> = LazyLock::new(|| pattern(r"!\[[^\]]*\]\([^)]*\)"));
     static LINK: LazyLock<Regex> = LazyLock::new(|| pattern(r"\[([^\]]+)\]\([^)]*\)"));
-    static DIRECTION: LazyLock<Regex> = LazyLock::new(|| pattern(r"\*([^*]{1,40})\*"));
+    static DIRECTION: LazyLock<Regex> = LazyLock::new(|| pattern(r"(\*+)([^*]{1,40})\*+"));
     let text = PICTURE.replace_all(text, "");
     let text = LINK.replace_all(&text, "$1");
-    let direction = |found: &regex::Captures<'_>| {
-        if is_stage_direction(&found[1]) { String::new() } else { found[0].to_owned() }
+    // What is bold is no direction.
+    let direction = |found: &regex::Captures<'_>| match &found[1] {
+        "*" if is_stage_direction(&found[2]) => String::new(),
+        _ => found[0].to_owned(),
     };
     DIRECTION.replace_all(&text, direction).into_owned()
 }
@@ -92,6 +94,7 @@ mod tests {
     fn marks_pictures_and_directions_between_stars_are_not_said() {
         assert_eq!(said("**Sure** `now` ~~old~~ ⭐⏰▶⬇→1️⃣"), "Sure now old 1");
         assert_eq!(said("*laughs softly*Well, *really*."), "Well, really.");
+        assert_eq!(said("**Pause** at **Smile Dental**"), "Pause at Smile Dental");
         for text in ["Press # or *.", "-5 degrees outside.", "john_smith@example.com", "~5 minutes", "5 < 6"] {
             assert_eq!(said(text), text);
         }

@@ -62,18 +62,19 @@ fn in_words(address: &str, signs: &Signs) -> String {
 /// Telephone numbers and other long ones, figure by figure, with a breath where they are parted.
 pub(super) fn numbers(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
     static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
-        pattern(
-            r"\+[0-9][0-9 ()/.\x{a0}-]{5,24}[0-9]|\(?\b0[0-9][0-9 ()/-]{3,24}[0-9]|\(?\b[0-9]{3}\)?[ .-][0-9]{3}[ .-][0-9]{4}|\b[0-9]{7,24}",
-        )
+        let international = r"\+[0-9]{1,3}[ .\x{a0}-]?(?:\([0-9]{1,5}\)|[0-9]{1,5})(?:[ ./\x{a0}-]?[0-9]{1,8}){1,6}";
+        let national = r"\b0[0-9]{1,5}[ ./-]?[0-9]{2,8}(?:[ -][0-9]{2,8}){0,4}";
+        let american = r"(?:\b1[ .-])?\(?\b[0-9]{3}\)?[ .-][0-9]{3}[ .-][0-9]{4}";
+        pattern(&format!(r"{international}|{national}|{american}|\b[0-9]{{7,24}}"))
     });
     replace(text, &NUMBER, |found, around| {
         let number = found[0].trim_start_matches('(');
         let groups: Vec<&str> = number.split(|c: char| !c.is_ascii_digit()).filter(|group| !group.is_empty()).collect();
         let figures: usize = groups.iter().map(|group| group.len()).sum();
-        let part = around.before.ends_with(char::is_alphanumeric) || around.after.starts_with(char::is_alphanumeric);
-        // As a date that nobody can tell is left as it is.
-        let date = groups.iter().map(|group| group.len()).eq([2, 2, 4]) && !number.starts_with('+');
-        if part || date || figures < FIGURES_MIN {
+        // As a date that nobody can tell is left as it is, and a number of people.
+        let date = groups.iter().map(|group| group.len()).take(3).eq([2, 2, 4]) && !number.starts_with('+');
+        let count = groups.len() == 1 && number.ends_with("000");
+        if around.goes_on() || date || count || figures < FIGURES_MIN {
             return None;
         }
         let groups: Vec<String> = groups.iter().flat_map(|group| parted(group)).collect();

@@ -55,9 +55,10 @@ fn by_numbers(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
         return text;
     }
     replace(text, &DAY, |found, around| {
-        let alone = !around.before.ends_with(|c: char| c.is_alphanumeric() || c == '.')
-            && !around.after.starts_with(char::is_alphanumeric);
-        alone.then(|| date(&found[1], &found[2], None, language, around))?
+        // "Version 3.1." is no date.
+        let before = around.before.split_whitespace().next_back().unwrap_or_default().to_lowercase();
+        let dated = before == "der" || DATIVE.contains(&&*before);
+        (dated && !around.goes_on()).then(|| date(&found[1], &found[2], None, language, around))?
     })
 }
 
@@ -73,8 +74,11 @@ fn by_name(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
     });
     match language {
         Language::AmericanEnglish | Language::English => replace(text, &ENGLISH, |found, around| {
-            let clock = around.after.starts_with([':', '%']);
-            let day = found[2].parse().ok().filter(|day| (1..=31).contains(day) && !clock)?;
+            // "In May 20 people came", "March 15-17".
+            let counts =
+                around.before.split_whitespace().next_back().is_some_and(|word| word.eq_ignore_ascii_case("in"));
+            let goes_on = counts || around.after.starts_with([':', '%', '-', '–']);
+            let day = found[2].parse().ok().filter(|day| (1..=31).contains(day) && !goes_on)?;
             Some(format!("{} {}", &found[1], english(day)))
         }),
         Language::German => replace(text, &GERMAN, |found, around| {
@@ -157,9 +161,10 @@ fn german(day: usize, before: &str) -> String {
 
 fn times(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
     static COLON: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"([01]?[0-9]|2[0-4]):([0-5][0-9])(?: ?(Uhr|uur|heures|(?i:[ap]\.?m\b\.?)))?"));
+        LazyLock::new(|| pattern(r"([01]?[0-9]|2[0-4]):([0-5][0-9])(?: ?(Uhr|uur|heures|horas|(?i:[ap]\.?m\b\.?)))?"));
     static GERMAN: LazyLock<Regex> = LazyLock::new(|| pattern(r"([01]?[0-9]|2[0-4])\.([0-5][0-9]) (Uhr)"));
-    static FRENCH: LazyLock<Regex> = LazyLock::new(|| pattern(r"([01]?[0-9]|2[0-4]) ?h ?([0-5][0-9])?\b"));
+    static FRENCH: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"([01]?[0-9]|2[0-4])[ \x{a0}\x{202f}]?h(?:[ \x{a0}\x{202f}]?([0-5][0-9]))?\b"));
     let time = |text, pattern: &Regex| {
         replace(text, pattern, |found, around| {
             let minutes = found.get(2).map_or("00", |minutes| minutes.as_str());
@@ -179,6 +184,7 @@ fn time(hour: Option<u8>, minutes: &str, unit: Option<&str>, language: Language)
     let hour = hour?;
     let minute: u8 = minutes.parse().ok()?;
     let whole = minute == 0;
+    let halves = unit.is_some_and(|unit| unit.starts_with(['a', 'p', 'A', 'P']));
     Some(match language {
         Language::AmericanEnglish | Language::English => {
             let (hour, half) = match (hour, unit) {
@@ -195,6 +201,8 @@ fn time(hour: Option<u8>, minutes: &str, unit: Option<&str>, language: Language)
             };
             format!("{hour}{minutes}{}", half.map(|half| format!(" {half}")).unwrap_or_default())
         }
+        // "8:00 p.m." in another language: the voice makes the best of it.
+        _ if halves => return None,
         Language::German if whole => format!("{hour} Uhr"),
         Language::German => format!("{hour} Uhr {minute}"),
         Language::French => {
@@ -203,6 +211,7 @@ fn time(hour: Option<u8>, minutes: &str, unit: Option<&str>, language: Language)
         }
         Language::Dutch if whole => format!("{hour} uur"),
         Language::Dutch => format!("{hour} uur {minute}"),
+        Language::Spanish if whole && unit.is_some() => format!("{hour} horas"),
         Language::Spanish | Language::Italian if whole => format!("{hour}"),
         Language::Spanish => format!("{hour} y {minute}"),
         Language::Portuguese if whole => format!("{hour} horas"),

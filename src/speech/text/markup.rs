@@ -4,20 +4,13 @@ use super::{Around, pattern, replace};
 use regex::{Captures, Regex};
 use std::{borrow::Cow, sync::LazyLock};
 
-/// How stage directions begin. Models write them in English also between sentences of another language.
+/// Stage directions. Models write them in English also between sentences of another language.
 const DIRECTIONS: &[&str] = &[
-    "beat",
-    "breath",
     "breathes",
     "chuckle",
     "chuckles",
     "chuckling",
-    "clears",
-    "cough",
     "coughs",
-    "cries",
-    "excited",
-    "excitedly",
     "exhales",
     "gasp",
     "gasps",
@@ -27,24 +20,19 @@ const DIRECTIONS: &[&str] = &[
     "groans",
     "hums",
     "inhales",
+    "lacht",
     "laugh",
     "laughs",
     "laughing",
     "laughter",
-    "lacht",
-    "long",
     "nods",
+    "pausa",
     "pause",
     "pauses",
     "pausing",
-    "pausa",
     "pauze",
-    "ride",
     "ríe",
-    "rire",
-    "rit",
     "seufzt",
-    "short",
     "sigh",
     "sighs",
     "sighing",
@@ -53,31 +41,28 @@ const DIRECTIONS: &[&str] = &[
     "smiles",
     "smiling",
     "sniffs",
-    "softly",
     "sospira",
     "soupire",
     "suspira",
-    "typing",
-    "whisper",
     "whispers",
     "whispering",
     "yawns",
     "zucht",
 ];
-/// How a direction goes on that begins with a word of other meanings.
-const PAUSES: &[&str] = &["pause", "silence", "beat", "breath", "sigh"];
+/// Words beside them.
+const BESIDE: &[&str] = &[
+    "a", "and", "beat", "bit", "brief", "breath", "clears", "deep", "for", "little", "long", "moment", "short",
+    "throat",
+];
 const DIRECTION_WORDS_MAX: usize = 4;
 
-/// Whether these words, out of brackets, tell how something is said.
+/// Whether these words, out of brackets, tell how something is said: "laughs softly", "short pause", "clears throat".
 pub fn is_stage_direction(text: &str) -> bool {
     let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
-    let Some(first) = words.first() else { return false };
-    let kind = match first.as_str() {
-        "short" | "long" => words.get(1).is_some_and(|next| PAUSES.contains(&next.as_str())),
-        "clears" => words.last().is_some_and(|last| last == "throat"),
-        first => DIRECTIONS.contains(&first),
-    };
-    kind && words.len() <= DIRECTION_WORDS_MAX && text.chars().all(|c| c.is_alphabetic() || c.is_whitespace())
+    let direction = |word: &&String| DIRECTIONS.contains(&word.as_str());
+    let beside = |word: &String| BESIDE.contains(&word.as_str()) || word.ends_with("ly");
+    let has_one = words.iter().any(|word| direction(&word)) || words == ["clears", "throat"];
+    has_one && words.len() <= DIRECTION_WORDS_MAX && words.iter().all(|word| direction(&word) || beside(word))
 }
 
 pub(super) fn removed(text: &str) -> Cow<'_, str> {

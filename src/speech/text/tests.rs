@@ -35,7 +35,8 @@ fn amounts_of_money_are_said_as_amounts() {
             ("$1 or $1.01, $0.50 off", "1 dollar or 1 dollar and 1 cent, 50 cents off"),
             ("£1,200 is 1,370.5 EUR.", "1200 pounds is 1370 euros and 50 cents."),
             ("$0 today", "0 dollars today"),
-            ("$3 million, $5k, $2-3 and $1.234", "$3 million, $5k, $2-3 and 1234 dollars"),
+            ("$3 million, $5k, $2-3, $10-$20 and $0.125", "$3 million, $5k, $2-3, $10-$20 and $0.125"),
+            ("$1,250,000 and a $50 fee", "1,250,000 dollars and a 50 dollar fee"),
             ("Press $.", "Press $."),
         ],
     );
@@ -43,7 +44,8 @@ fn amounts_of_money_are_said_as_amounts() {
         German,
         &[("Das macht 4,50 €, nicht €1.200,00.", "Das macht 4 Euro 50, nicht 1200 Euro."), ("1 €", "ein Euro")],
     );
-    says(French, &[("6,00 € ou 1 €", "6 euros ou un euro")]);
+    says(German, &[("0,319 €/kWh, 1,659 € und 1.250.000 €", "0,319 €/kWh, 1,659 € und 1.250.000 Euro")]);
+    says(French, &[("6,00 € ou 1 €, 2 000 €", "6 euros ou un euro, 2000 euros")]);
     says(Spanish, &[("Son 4,50 €.", "Son 4 euros con 50."), ("0,50 €", "50 céntimos")]);
     says(Italian, &[("Costa 12,30 €.", "Costa 12 euro e 30.")]);
     says(Dutch, &[("Dat kost €7,95.", "Dat kost 7 euro 95.")]);
@@ -61,6 +63,7 @@ fn dates_are_said_with_the_name_of_the_month() {
             ("12/24/2026", "December 24th, 2026"),
             ("Until December 22, 2026 or May 1.", "Until December 22nd, 2026 or May 1st."),
             ("March 2026, 2026-13-01, 13/24/2026", "March 2026, 2026-13-01, 13/24/2026"),
+            ("In May 20 people came on March 15-17.", "In May 20 people came on March 15-17."),
         ],
     );
     says(English, &[("24/12/2026 or 03/04/2026", "December 24th, 2026 or 03/04/2026")]);
@@ -72,9 +75,14 @@ fn dates_are_said_with_the_name_of_the_month() {
             ("Dienstag, 1. Juni", "Dienstag, erster Juni"),
             ("am 31.12. wieder", "am einunddreißigsten Dezember wieder"),
             ("Version 2.0.1", "Version 2.0.1"),
+            ("Sie haben Version 3.1.", "Sie haben Version 3.1."),
         ],
     );
-    says(French, &[("le 01/12/2026 à 14h30", "le 1er décembre 2026 à 14 heures 30")]);
+    says(
+        French,
+        &[("le 01/12/2026 à 14h30, de 9h à 18 h.", "le 1er décembre 2026 à 14 heures 30, de 9 heures à 18 heures.")],
+    );
+    says(English, &[("03/04/2026 10:00", "03/04/2026 10 o'clock")]);
     says(Spanish, &[("el 2026-12-03", "el 3 de diciembre de 2026")]);
     says(Italian, &[("il 03/12/2026", "il 3 dicembre 2026")]);
     says(Dutch, &[("op 24-12-2026", "op 24 december 2026")]);
@@ -93,10 +101,10 @@ fn times_are_said_as_times() {
         ],
     );
     says(German, &[("um 14:00 Uhr oder 9:15", "um 14 Uhr oder 9 Uhr 15")]);
-    says(Spanish, &[("a las 10:00 o 10:30", "a las 10 o 10 y 30")]);
+    says(Spanish, &[("a las 10:00 o 10:30", "a las 10 o 10 y 30"), ("a las 8:00 p.m.", "a las 8:00 p.m.")]);
     says(Italian, &[("alle 14:30", "alle 14 e 30")]);
     says(Dutch, &[("om 14:30", "om 14 uur 30")]);
-    says(Portuguese, &[("às 10:00", "às 10 horas")]);
+    says(Portuguese, &[("às 10:00", "às 10 horas"), ("às 14:00 horas", "às 14 horas")]);
 }
 
 #[test]
@@ -123,10 +131,17 @@ fn telephone_numbers_and_other_long_ones_are_said_figure_by_figure() {
             ("555-010-4477", "5 5 5, 0 1 0, 4 4 7 7"),
             ("Order 12345678 is out.", "Order 1 2 3, 4 5 6, 7 8 is out."),
             ("1200 of 65000 in 2026", "1200 of 65000 in 2026"),
-            ("AB1234567", "AB1234567"),
+            ("AB1234567, 3500000 people", "AB1234567, 3500000 people"),
+            ("1-800-555-0199 (24/7)", "1, 8 0 0, 5 5 5, 0 1 9 9 (24/7)"),
         ],
     );
-    says(German, &[("unter 030 901820", "unter 0 3 0, 9 0 1, 8 2 0")]);
+    says(
+        German,
+        &[(
+            "unter 030 901820 (9-17 Uhr) / 0171 2345678",
+            "unter 0 3 0, 9 0 1, 8 2 0 (9-17 Uhr) / 0 1 7 1, 2 3 4, 5 6 7 8",
+        )],
+    );
     says(Spanish, &[("+34 600 123 456", "más 3 4, 6 0 0, 1 2 3, 4 5 6")]);
 }
 
@@ -138,6 +153,7 @@ fn tags_and_stage_directions_are_not_said_and_other_brackets_are() {
             ("Well [pause] yes (laughs softly) of course.", "Well yes of course."),
             ("[clears throat] Good morning", "Good morning"),
             ("Open (Monday to Friday), [ticket] 5", "Open (Monday to Friday), [ticket] 5"),
+            ("(cough syrup) (Pause inbegriffen) (laughter yoga)", "(cough syrup) (Pause inbegriffen) (laughter yoga)"),
             ("a < b and c > d", "a < b and c > d"),
         ] {
             assert_eq!(normalized(written, language), said);
