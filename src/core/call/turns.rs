@@ -460,7 +460,7 @@ impl TurnTaker {
             candidate.paused = true;
             out.push(TurnEvent::Paused);
         }
-        if self.asks_words && candidate.wants_words(long_enough) {
+        if self.asks_words && candidate.wants_words(long_enough, frame.end) {
             candidate.ask_words(frame.end);
             out.push(TurnEvent::WordsWanted);
         }

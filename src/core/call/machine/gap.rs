@@ -8,6 +8,9 @@ use std::time::{Duration, Instant};
 /// it would be put into the middle of a word that the network or Asterisk only holds up: a recognizer then hears two.
 const GAP: Duration = Duration::from_millis(160);
 
+/// Frames that are made up for at once: a second. What waits longer for its turn takes no more.
+const BURST_MAX: u128 = 50;
+
 /// How much of the time since the last packet is filled.
 #[derive(Debug)]
 pub(super) struct Gap {
@@ -40,6 +43,6 @@ impl Gap {
         let all = since.as_millis() / FRAME.as_millis();
         let missing = all.saturating_sub(self.filled);
         self.filled = all;
-        missing
+        missing.min(BURST_MAX)
     }
 }

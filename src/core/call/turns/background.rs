@@ -34,6 +34,8 @@ const BELOW_CALLER_DB: f32 = 7.0;
 /// vowel a caller is louder, a radio is not.
 const SOFT_IN_TURN_DB: f32 = 12.0;
 const SOFT_IN_TURN_FRAMES: u32 = 20;
+/// Frames of such speech after which it may be the caller after all, who has put the telephone down: 6 s.
+const SOFT_FRAMES_MAX: u32 = 300;
 /// Level that is assumed for a caller who has not had a turn, when the length of a sound is judged. It is not assumed for
 /// interruptions: a soft caller may interrupt the greeting.
 const USUAL_CALLER_DBFS: f32 = -17.0;
@@ -128,8 +130,7 @@ impl Background {
         if let (TurnState::Agent | TurnState::Undecided, Some(caller)) = (state, self.caller_dbfs) {
             threshold = threshold.max(caller - BELOW_CALLER_DB);
         }
-        let is_soft = self.caller_dbfs.is_none_or(|caller| level < caller - SOFT_IN_TURN_DB);
-        let is_beside = self.beside.hear(is_speech, is_soft);
+        let is_beside = self.beside.hear(is_speech, self.caller_dbfs.is_none() || self.is_soft(level));
         let is_louder = level > threshold;
         self.since_loud = if is_louder { 0 } else { self.since_loud.saturating_add(1) };
         if (self.beginning.blocks, self.block.frames) == (0, 0) {
@@ -146,8 +147,9 @@ impl Background {
         }
     }
 
-    fn is_below_caller(&self, level: f32) -> bool {
-        self.caller_dbfs.is_some_and(|caller| level < caller - BELOW_CALLER_DB)
+    /// Far below the caller's own level.
+    fn is_soft(&self, level: f32) -> bool {
+        self.caller_dbfs.is_some_and(|caller| level < caller - SOFT_IN_TURN_DB)
     }
 
     /// Learns the caller's level from a turn that is over. A softer turn counts by half, so that one shout is forgotten.
@@ -173,8 +175,8 @@ impl Background {
             None => self.keep(level.min(AUDIBLE_DBFS)),
             Some(threshold) if level <= threshold && !caller_speaks => self.keep(level),
             Some(_) if !has_speech => self.keep(level),
-            // Who speaks so softly over the agent would not be let in.
-            Some(_) if state == TurnState::Agent && self.is_below_caller(level) => self.keep(level),
+            // A radio: a caller who has become softer by so much is rare, and heard when they pause.
+            Some(_) if state == TurnState::Agent && self.is_soft(level) => self.keep(level),
             Some(_) => {}
         }
         self.watch_length(level, has_speech, state);
@@ -237,6 +239,7 @@ impl Beside {
         self.frames = match self.frames {
             _ if is_speech && !is_soft => Some(0),
             _ if self.pause >= PAUSE_BLOCKS * BLOCK_FRAMES => None,
+            Some(frames) if frames >= SOFT_FRAMES_MAX => None,
             frames => frames.map(|frames| frames.saturating_add(u32::from(is_speech))),
         };
         self.frames.is_some_and(|frames| frames > SOFT_IN_TURN_FRAMES)

@@ -245,9 +245,10 @@ impl Candidate {
     }
 
     /// Whether the words would decide it now: it may be over, or is about to interrupt.
-    pub fn wants_words(&self, long_enough: bool) -> bool {
+    pub fn wants_words(&self, long_enough: bool, now: Instant) -> bool {
         let pauses = self.frames - self.spoken > GAP_FRAMES_MAX;
-        let more = self.asked.is_none_or(|asked| asked.known && self.speech() >= asked.speech + MORE_WORDS_AFTER);
+        let more =
+            self.asked.is_none_or(|asked| !self.awaits_words(now) && self.speech() >= asked.speech + MORE_WORDS_AFTER);
         let in_time = FRAME * self.frames <= VERDICT_MAX;
         in_time && more && self.paused && self.voiced >= WORD_FRAMES && (pauses || long_enough)
     }
