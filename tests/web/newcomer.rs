@@ -19,7 +19,7 @@ const COMMAND: &str = "make demo KEEP=1";
 /// Where the README says that the page is.
 const PAGE: &str = "127.0.0.1:15000";
 /// What the demo prints of its call, in this order.
-const STORY: [&str; 16] = [
+const STORY: [&str; 17] = [
     "agent   Hello, this is the front desk.",
     "caller  When are you open?",
     "agent   We are open from nine",
