@@ -12,7 +12,6 @@ mod floor;
 mod history;
 mod kept;
 mod options;
-mod plain;
 mod questions;
 mod ranks;
 mod run;

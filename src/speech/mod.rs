@@ -22,7 +22,7 @@ pub use espeak::{Espeak, is_installed};
 #[cfg(any(test, fuzzing))]
 pub use stream::fuzz;
 pub use studio::{Speaker, Studio, TextFailed};
-pub use text::is_stage_direction;
+pub use text::{is_spoken, speakable};
 
 use crate::{
     audio::{Clip, ClipError, Format},

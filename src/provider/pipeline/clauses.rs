@@ -4,7 +4,7 @@
 //! to end with the first character behind it, so one is handed on within one token of its end. The first clause of an
 //! answer may be shorter than the others: the caller waits for it.
 
-use super::plain::{is_spoken, speakable};
+use crate::speech::{is_spoken, speakable};
 
 /// Shorter than this, a comma does not end the first clause: one word alone sounds chopped off.
 const FIRST_MIN: usize = 16;

@@ -9,7 +9,7 @@ use std::{borrow::Cow, sync::LazyLock};
 
 static PAGE: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?i)<?(?:https?://(?:www\.)?|\bwww\.)([^\s<>()\[\]{}|\x22]+)>?"));
-/// A number of so many figures counts nothing that anybody tells on the telephone.
+/// Figures from which on a number is an identifier, not a quantity.
 const FIGURES_MIN: usize = 7;
 
 /// Of the address of a page only what somebody would write down; it may end with the sign that ends the sentence.

@@ -32,6 +32,10 @@ impl Language {
         })
     }
 
+    pub(super) const fn is_english(self) -> bool {
+        matches!(self, Self::AmericanEnglish | Self::English)
+    }
+
     pub(super) const fn months(self) -> [&'static str; 12] {
         match self {
             Self::AmericanEnglish | Self::English => [

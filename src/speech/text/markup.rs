@@ -49,7 +49,7 @@ const DIRECTIONS: &[&str] = &[
     "yawns",
     "zucht",
 ];
-/// Words beside them.
+/// Further words of a direction, besides adverbs.
 const BESIDE: &[&str] = &[
     "a", "and", "beat", "bit", "brief", "breath", "clears", "deep", "for", "little", "long", "moment", "short",
     "throat",
@@ -57,7 +57,7 @@ const BESIDE: &[&str] = &[
 const DIRECTION_WORDS_MAX: usize = 4;
 
 /// Whether these words, out of brackets, tell how something is said: "laughs softly", "short pause", "clears throat".
-pub fn is_stage_direction(text: &str) -> bool {
+pub(super) fn is_stage_direction(text: &str) -> bool {
     let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
     let direction = |word: &&String| DIRECTIONS.contains(&word.as_str());
     let beside = |word: &String| BESIDE.contains(&word.as_str()) || word.ends_with("ly");

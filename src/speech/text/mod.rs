@@ -9,13 +9,14 @@
 mod addresses;
 mod dates;
 mod language;
+mod markdown;
 mod markup;
 mod money;
 #[cfg(test)]
 mod tests;
 
 pub use language::Language;
-pub use markup::is_stage_direction;
+pub use markdown::{is_spoken, speakable};
 use regex::{Captures, Regex};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -43,7 +43,7 @@ struct Number {
 impl Number {
     /// `None` where nobody can tell thousands from thousandths, as in "0,319".
     fn read(written: &str, language: Language) -> Option<Self> {
-        let english = matches!(language, Language::AmericanEnglish | Language::English);
+        let english = language.is_english();
         let tail = |at: usize| &written[at + 1..];
         let decimal = written.rfind(['.', ',']).filter(|&at| tail(at).len() < 3);
         let (whole, hundredths) = match decimal {
@@ -75,11 +75,13 @@ fn amount(number: &Number, sign: &str, language: Language, around: &Around<'_>) 
     };
     let (names, hundredths) = (language.currency(currency), &*number.hundredths);
     let cents = || if hundredths == "1" { names.cent.to_owned() } else { format!("{hundredths} {}", names.cents) };
-    let english = matches!(language, Language::AmericanEnglish | Language::English);
     // "a $50 fee" is a fifty dollar fee.
     let before = around.before.split_whitespace().next_back().unwrap_or_default();
-    let many =
-        if english && before.eq_ignore_ascii_case("a") { names.one.trim_start_matches("1 ") } else { names.many };
+    let many = if language.is_english() && before.eq_ignore_ascii_case("a") {
+        names.one.trim_start_matches("1 ")
+    } else {
+        names.many
+    };
     let amount = match &*number.whole {
         "0" if hundredths.is_empty() => format!("0 {}", names.many),
         "0" => return cents(),

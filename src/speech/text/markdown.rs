@@ -1,11 +1,11 @@
-//! Text without the marks that are for the eye: what a voice is given, and what is told of an answer.
+//! Markdown of an answer, taken away before a voice is sent it and before a record tells it.
 
-use crate::speech::is_stage_direction;
+use super::{markup::is_stage_direction, pattern};
 use regex::Regex;
 use std::sync::LazyLock;
 
 /// Pictures and arrows have no sound, nor has what joins or colours them.
-pub(super) fn is_spoken(c: char) -> bool {
+pub fn is_spoken(c: char) -> bool {
     !matches!(c,
         '\u{fe0f}' | '\u{200d}' | '\u{20e3}' | '\u{2190}'..='\u{21ff}' | '\u{2300}'..='\u{23ff}' | '\u{25a0}'..='\u{27bf}'
         | '\u{2900}'..='\u{297f}' | '\u{2b00}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}' | '\u{e0020}'..='\u{e007f}')
@@ -13,7 +13,7 @@ pub(super) fn is_spoken(c: char) -> bool {
 }
 
 /// Without the marks of written text. Those that stand for themselves ("press # or *", "-5", "john_smith") are spoken.
-pub(super) fn speakable(clause: &str) -> String {
+pub fn speakable(clause: &str) -> String {
     let text = linked(clause);
     let mut rest = text.trim();
     while let Some((mark, after)) = rest.split_once(' ')
@@ -62,10 +62,6 @@ fn cells(text: &str) -> String {
     }
     let cells = row.split('|').map(str::trim).filter(|cell| cell.contains(char::is_alphanumeric));
     cells.collect::<Vec<_>>().join(", ")
-}
-
-fn pattern(pattern: &str) -> Regex {
-    Regex::new(pattern).expect("a regular expression")
 }
 
 #[cfg(test)]
