@@ -26,7 +26,7 @@ pub struct Caller {
     socket: Option<Framed<TcpStream, Codec>>,
     clock: Interval,
     to_say: VecDeque<i16>,
-    /// What is heard beside the caller, again and again, and where it is.
+    /// Samples of a background sound, played in a loop, and the position in them.
     background: (Vec<i16>, usize),
     jitter: VecDeque<Bytes>,
     /// Both tracks, sample by sample on the caller's clock.
@@ -61,8 +61,8 @@ impl Caller {
         self.to_say.extend(samples);
     }
 
-    /// From now on this is heard beside the caller, again and again.
-    pub fn is_beside(&mut self, samples: Vec<i16>) {
+    /// Plays these samples in a loop from now on, mixed with what the caller says.
+    pub fn play_background(&mut self, samples: Vec<i16>) {
         self.background = (samples, 0);
     }
 

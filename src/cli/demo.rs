@@ -57,16 +57,19 @@ const SERVERS_MAX: Duration = Duration::from_secs(10);
 /// A demo that takes longer is broken.
 const CALL_MAX: Duration = Duration::from_secs(90);
 
-/// What the caller says, in order.
+/// The caller's sentences, in order.
 const LINES: [&str; 6] =
     ["When are you open?", "Are you open on Sunday?", "What is the weather?", "Thank you.", "Yes.", "Goodbye."];
+/// Index of the sentence that interrupts the agent.
 const INTERRUPTS: usize = 1;
-/// From this sentence on a radio is on.
+/// Index of the sentence with which a radio is switched on.
 const RADIO_FROM: usize = 3;
+/// Index of the sentence that is said [`AT_ONCE`].
 const ANSWERS_AT_ONCE: usize = 4;
-/// What is on the radio, so much below the caller.
+/// Text of the radio.
 const RADIO: &str = "And now the news. The harbour was closed this morning after a night of heavy rain, and ferries to the islands \
     leave from the northern pier. In the old town the market is open as on every Saturday, with music in the afternoon.";
+/// Level of the radio below the caller's.
 const RADIO_BELOW_DB: f32 = 20.0;
 
 pub fn run(arguments: &DemoArguments) -> ExitCode {
@@ -230,7 +233,7 @@ fn alone(mut config: Config, keep: bool, stage: &Stage) -> Config {
     config
 }
 
-/// What is heard from the caller's side.
+/// Samples of the caller's sentences and of the radio.
 struct Voices {
     lines: Vec<Vec<i16>>,
     radio: Vec<i16>,
@@ -363,7 +366,7 @@ async fn converse(
             let next = script.next;
             if next == RADIO_FROM {
                 transcript.event(now - began, "A radio is on beside the caller.");
-                caller.is_beside(voices.radio.clone());
+                caller.play_background(voices.radio.clone());
             }
             transcript.caller(now - began, FORMAT.duration_of(voices.lines[next].len() * 2), LINES[next]);
             caller.say(&voices.lines[next]);

@@ -7,7 +7,7 @@ use tokio::process::Command;
 /// espeak-ng speaks a sentence in a tenth of a second.
 const RENDER_MAX: Duration = Duration::from_secs(10);
 
-/// Of a sentence: three minutes.
+/// Limit of a rendered sentence: three minutes at espeak-ng's 22 kHz.
 const BYTES_MAX: usize = 8 << 20;
 
 /// About -44 dB below full scale: what espeak-ng leaves after its last sound is far below.

@@ -43,7 +43,7 @@ pub(super) trait Scribe: Send + Sync + 'static {
     /// What it wants to hear, whatever the leg has.
     const FORMAT: Format;
 
-    /// Knows words that it is not told beforehand: one that knows a few phrases hears one of them in any sound.
+    /// Recognises any words; `false`: only phrases of a list, one of which is heard in any sound.
     const FREE_WORDS: bool = true;
 
     fn patience(&self) -> Patience;

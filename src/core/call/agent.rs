@@ -302,7 +302,7 @@ pub struct AgentTraits {
     /// ([`AgentEvent::PartialTranscript`]). The others hear the caller once it is decided. One that is told turns hears
     /// nothing else outside of them, so that the echo of its own voice is none of these words.
     pub overhears: bool,
-    /// Reports words of what is undecided only when it is asked for them ([`CallerTurn::WordsWanted`]).
+    /// Reports the words of an undecided sound only on request ([`CallerTurn::WordsWanted`]).
     pub words_on_request: bool,
     /// Its word that the caller is done ([`AgentEvent::CallerSeemsDone`]) ends the turn, which silence alone does later. The
     /// others' is one sign among several.

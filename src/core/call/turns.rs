@@ -2,7 +2,7 @@
 //!
 //! While the agent is silent, speech begins the caller's turn and silence ends it. While the agent
 //! speaks, speech opens a *candidate*: the agent is lowered, then paused, and within
-//! [`VERDICT_MAX`] of the onset it is decided whether that was an interruption. Until then nothing is lost,
+//! [`VERDICT_MAX`] of the onset, or 300 ms later where words are asked for, it is decided whether that was an interruption. Until then nothing is lost,
 //! so that a cough costs the caller a moment of silence and no answer.
 //!
 //! The durations of a sound are counted in frames that were heard, not by the clock: a network that delivers in
@@ -83,7 +83,7 @@ pub enum TurnEvent {
     Ducked,
     /// It goes on: the agent pauses, nothing is thrown away.
     Paused,
-    /// The words of it would decide it, and come only if they are asked for ([`TurnTaker::ask_words`]).
+    /// The words of the sound would decide the verdict, and come only on request ([`TurnTaker::ask_words`]).
     WordsWanted,
     /// No interruption after all: go on at the exact sample.
     Resumed(FalseAlarm),
@@ -159,7 +159,7 @@ pub struct TurnTaker {
     duplex: Duplex,
     /// The last frame was nothing but the agent's echo, as far as that is known.
     echoed: bool,
-    /// Whoever transcribes the caller tells words when it is asked for them.
+    /// The caller's words over the agent come only on request ([`TurnEvent::WordsWanted`]).
     asks_words: bool,
     heard: Vec<Heard>,
     samples: Vec<i16>,

@@ -2,7 +2,7 @@
 //!
 //! The background level is the 80th percentile of recent 100 ms blocks, and a caller has to be 3 dB louder. Blocks are
 //! learnt at the beginning of the call, before anybody could have spoken; when they are not louder than the background or not
-//! speech; and when a sound goes on for longer than a caller speaks without a pause. A pause of a second behind such a sound
+//! speech; when they are far below a known caller while the agent speaks; and when a sound goes on for longer than a caller speaks without a pause. A pause of a second behind such a sound
 //! takes that back: it was a caller, since a television does not wait for the agent's answer.
 
 use std::collections::VecDeque;
@@ -30,8 +30,8 @@ const NEAR_DBFS: f32 = -18.0;
 const NEAR_BLOCKS: u32 = 2;
 /// Distance below the caller's level at which a sound does not interrupt the agent.
 const BELOW_CALLER_DB: f32 = 7.0;
-/// Distance below the caller's level of speech that keeps a turn of their usual level open for a moment only (400 ms): with the next
-/// vowel a caller is louder, a radio is not.
+/// Distance below the caller's level at which speech behind their own words keeps the turn open for 400 ms only: the next vowel of a
+/// caller is louder, that of a radio is not.
 const SOFT_IN_TURN_DB: f32 = 12.0;
 const SOFT_IN_TURN_FRAMES: u32 = 20;
 /// Frames of such speech after which it may be the caller after all, who has put the telephone down: 6 s.
@@ -105,7 +105,7 @@ struct Beginning {
     near: u32,
 }
 
-/// Soft speech behind a caller's words: a radio that is on beside them.
+/// Soft speech behind a caller's own words, as of a radio.
 #[derive(Debug, Default)]
 struct Beside {
     /// Frames of it since the last one of the caller's usual level, as long as there was no pause.

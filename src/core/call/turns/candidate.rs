@@ -26,12 +26,12 @@ const FALL_DB: f32 = 30.0;
 const GAP_FRAMES_MAX: u32 = 2;
 /// Silence that ends a candidate.
 const OVER_AFTER: Duration = Duration::from_millis(160);
-/// The words of an undecided sound are waited for so long after they were asked for: a recognizer on this machine needs 150 ms.
+/// Longest wait for the words of a sound, from the request: a recognizer on this machine needs 150 ms.
 const WORDS_MAX: Duration = Duration::from_millis(300);
-/// Voiced frames of the shortest word that they are asked for. How many of them have a pitch does not matter: most of a "stop" is
+/// Voiced frames of the shortest sound whose words are requested. How many of them have a pitch does not matter: most of a "stop" is
 /// noise.
 const WORD_FRAMES: u32 = 4;
-/// So much more was said, and they are asked for again.
+/// Further speech after which the words are requested again.
 const MORE_WORDS_AFTER: Duration = Duration::from_millis(160);
 /// Speech that pauses the agent, from its back-dated beginning: a pause is taken back without a loss, so that one
 /// pitched frame after a loud one is enough.
@@ -175,7 +175,7 @@ pub(super) struct Candidate {
     asked: Option<Asked>,
 }
 
-/// The words were asked for.
+/// A request for the words of the sound.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     at: Instant,
