@@ -43,7 +43,7 @@ async fn samples_whose_bytes_are_in_the_wrong_order_are_told_with_what_to_do_and
     relay.order(Order::Swap);
     phone.say(speech(ms(4_000)) + silence(ms(60_000))).await;
     offhook.wait_metric("offhook_media_suspect_total{what=\"noise\"}", 1.0, SOON).await;
-    assert!(offhook.log().contains("offhook media-test"), "{}", offhook.log());
+    offhook.wait_logged("offhook media-test").await;
     // It was interrupted, and answers.
     let so_far = phone.heard().time_of(AGENT_HZ);
     phone.wait_to_hear(AGENT_HZ, so_far + ms(1_000), SOON).await;
@@ -58,7 +58,7 @@ async fn frames_of_an_odd_length_are_told_and_both_sides_are_heard() {
     relay.order(Order::Recut);
     phone.say(tone(CALLER_HZ, ms(60_000))).await;
     phone.wait_to_hear(CALLER_HZ, ms(2_000), SOON).await;
-    assert_eq!(offhook.metric("offhook_media_suspect_total{what=\"frame_size\"}").await, 1.0, "{}", offhook.log());
+    offhook.metric_is("offhook_media_suspect_total{what=\"frame_size\"}", 1.0).await;
     let gap = longest_gap(&phone.heard(), CALLER_HZ);
     assert!(gap <= ms(200), "{gap:?}");
     assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());
@@ -72,7 +72,7 @@ async fn frames_of_a_kind_that_nobody_knows_are_counted_and_the_caller_is_heard(
     relay.order(Order::Unknown);
     phone.say(tone(CALLER_HZ, ms(60_000))).await;
     phone.wait_to_hear(CALLER_HZ, ms(2_000), SOON).await;
-    assert!(offhook.metric("offhook_media_discarded_total{cause=\"unknown_kind\"}").await >= 50.0);
+    offhook.wait_metric("offhook_media_discarded_total{cause=\"unknown_kind\"}", 50.0, SOON).await;
     let gap = longest_gap(&phone.heard(), CALLER_HZ);
     assert!(gap <= ms(100), "{gap:?}");
     assert_eq!(offhook.metric("offhook_media_faults_total").await, 0.0, "{}", offhook.log());

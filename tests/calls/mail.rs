@@ -69,8 +69,8 @@ async fn a_message_and_a_transcript_are_mailed_over_tls_after_the_call() {
         for part in ["Subject: Transcript of a call (front)", "Agent: What may I write down?", "Agent: Goodbye"] {
             assert!(transcript.contains(part), "{tls}: {part} in {transcript}");
         }
-        assert_eq!(offhook.metric("offhook_mail_sent_total").await, 2.0, "{tls}");
-        assert_eq!(offhook.metric("offhook_mail_retries_total").await, 1.0, "{tls}: one was put off");
+        offhook.metric_is("offhook_mail_sent_total", 2.0).await;
+        offhook.metric_is("offhook_mail_retries_total", 1.0).await;
         for private in [WORDS, "15550199", "15550111", "Byron", LOGIN.1] {
             assert!(!offhook.log().contains(private), "{private} reached the log");
         }
@@ -102,7 +102,7 @@ async fn what_a_server_refuses_is_counted_and_the_next_mail_is_sent() {
     let (_asterisk, mut offhook) = one_call(&format!("server: 127.0.0.1, port: {}, tls: none", server.port)).await;
     let taken = server.wait_taken(1, SOON).await;
     assert_eq!(taken[0]["to"], serde_json::json!(["office@example.com"]));
-    assert_eq!(offhook.metric("offhook_mail_dropped_total{cause=\"refused\"}").await, 1.0);
+    offhook.metric_is("offhook_mail_dropped_total{cause=\"refused\"}", 1.0).await;
     offhook.signal("TERM").await;
     assert!(offhook.wait_exit(SOON).await.success());
 }

@@ -68,7 +68,7 @@ async fn an_operator_sends_a_caller_to_a_person() {
     asterisk.wait_empty(SOON).await;
     let words = caller.heard().spans_of(AGENT_HZ)[0];
     assert!(words.length().abs_diff(ms(4_000)) <= ms(150), "the agent spoke out: {words:?}");
-    assert!(offhook.log().contains("an operator transfers the call"), "{}", offhook.log());
+    offhook.wait_logged("an operator transfers the call").await;
 }
 
 /// Issue 7: both sides, as they are heard, without a trace of it in the call.
@@ -98,7 +98,7 @@ async fn an_operator_listens_to_both_sides_and_may_leave_in_the_middle() {
     asterisk.wait_empty(SOON).await;
     let spans = caller.heard().spans_of(AGENT_HZ);
     assert_eq!(spans.len(), 1, "the agent was heard without a gap: {spans:?}");
-    assert!(offhook.log().contains("an operator listens to the call"), "{}", offhook.log());
+    offhook.wait_logged("an operator listens to the call").await;
     assert_eq!(offhook.metric("offhook_listeners_dropped_total").await, 0.0);
 }
 

@@ -260,7 +260,7 @@ async fn rings_on<D: Dialect>(code: u16, vendor: &Vendor, asterisk: &Asterisk, o
         format!("offhook_agent_losses_total{{loss=\"{loss}\",provider=\"ai{code}\"}}"),
         format!("offhook_session_recoveries_total{{outcome=\"took_over\",provider=\"ai{code}\"}}"),
     ] {
-        assert_eq!(offhook.metric(&counted).await, 1.0, "{counted}");
+        offhook.metric_is(&counted, 1.0).await;
     }
     phone.hang_up().await;
     let heard = phone.heard();

@@ -267,7 +267,7 @@ async fn a_call_tells_where_its_recording_is_and_takes_it_along_when_it_is_delet
     offhook(&scene.records(), &["call", id, "--delete"]).await;
     assert_eq!(scene.file(), None);
     for (metric, value) in [("offhook_recordings_total{outcome=\"whole\"}", 1.0), ("offhook_recording_files", 0.0)] {
-        assert_eq!(scene.offhook.metric(metric).await, value, "{metric}");
+        scene.offhook.metric_is(metric, value).await;
     }
 }
 

@@ -68,7 +68,7 @@ async fn a_connection_that_is_closed_in_mid_call_is_replaced_and_the_agent_goes_
     relay.order(Order::Close);
     goes_on(&offhook, &phone, "audiosocket", 1.0).await;
     // By the socket, or by the end of Asterisk's channel, whichever is told first; never by both.
-    assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0);
+    offhook.metric_is("offhook_media_faults_total", 1.0).await;
     // Again, with what took its place.
     relay.order(Order::Close);
     goes_on(&offhook, &phone, "audiosocket", 2.0).await;
@@ -86,7 +86,7 @@ async fn a_connection_that_says_what_cannot_be_is_replaced_as_often_as_it_does()
         goes_on(&offhook, &phone, "audiosocket", repairs).await;
         assert_eq!(faults(&offhook, &["broken"]).await, repairs, "{}", offhook.log());
     }
-    assert_eq!(offhook.metric("offhook_media_faults_total").await, 2.0);
+    offhook.metric_is("offhook_media_faults_total", 2.0).await;
     hang_up(phone, &offhook, &asterisk).await;
 }
 
@@ -97,7 +97,7 @@ async fn a_connection_that_is_cut_off_or_stalls_within_a_frame_is_replaced() {
     for (repairs, order) in [(1.0, Order::Truncate), (2.0, Order::StallWithin)] {
         relay.order(order);
         goes_on(&offhook, &phone, "audiosocket", repairs).await;
-        assert_eq!(offhook.metric("offhook_media_faults_total").await, repairs, "{order:?}: {}", offhook.log());
+        offhook.metric_is("offhook_media_faults_total", repairs).await;
     }
     hang_up(phone, &offhook, &asterisk).await;
 }
@@ -128,7 +128,7 @@ async fn a_peer_that_reads_nothing_any_more_is_dead_though_the_caller_is_heard_a
     goes_on(&offhook, &phone, "audiosocket", 1.0).await;
     // By frames that are refused, or by what Asterisk passes on no more, whichever is noticed first.
     assert_eq!(faults(&offhook, &["dead", "mute"]).await, 1.0, "{}", offhook.log());
-    assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0);
+    offhook.metric_is("offhook_media_faults_total", 1.0).await;
     hang_up(phone, &offhook, &asterisk).await;
 }
 
@@ -145,7 +145,7 @@ async fn a_media_websocket_that_closes_stalls_or_is_not_read_is_replaced() {
         let phone = dial(&asterisk).await;
         proxy.order(Carries::Media, flow);
         goes_on(&offhook, &phone, "websocket", 1.0).await;
-        assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0, "{flow:?}");
+        offhook.metric_is("offhook_media_faults_total", 1.0).await;
         if !kinds.is_empty() {
             assert_eq!(faults(&offhook, kinds).await, 1.0, "{flow:?}\n{}", offhook.log());
         }
@@ -205,7 +205,7 @@ async fn an_rtp_port_that_is_closed_in_mid_call_is_noticed_and_another_one_opene
     offhook.wait_metric(REPAIRED, 1.0, SOON).await;
     let took = began.elapsed();
     assert!(took <= GAP_MAX, "the agent was deaf for {took:?}");
-    assert_eq!(offhook.metric("offhook_media_faults_total{fault=\"deaf\"}").await, 1.0);
+    offhook.metric_is("offhook_media_faults_total{fault=\"deaf\"}", 1.0).await;
     goes_on(&offhook, &phone, "rtp", 1.0).await;
     hang_up(phone, &offhook, &asterisk).await;
 }
@@ -319,7 +319,7 @@ async fn a_bridge_that_is_taken_from_a_call_is_made_again_over_each_transport() 
             ari(&asterisk, Method::DELETE, &format!("bridges/{bridge}")).await;
             goes_on(&offhook, &phone, transport, repairs).await;
         }
-        assert_eq!(offhook.metric("offhook_media_faults_total").await, 2.0, "{leg}");
+        offhook.metric_is("offhook_media_faults_total", 2.0).await;
         hang_up(phone, &offhook, &asterisk).await;
     })
     .await;
@@ -345,7 +345,7 @@ async fn a_bridge_that_went_while_no_event_came_is_made_again_though_nobody_spea
     proxy.order(Carries::Events, Flow::Cut);
     offhook.wait_metric(REPAIRED, 1.0, SOON).await;
     assert_eq!(faults(&offhook, &["unbridged"]).await, 1.0, "{}", offhook.log());
-    assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0);
+    offhook.metric_is("offhook_media_faults_total", 1.0).await;
     let bridges = ari(&asterisk, Method::GET, "bridges").await;
     let inside = |bridge: &Value| bridge["channels"].as_array().map(Vec::len);
     assert_eq!(bridges.as_array().expect("a list").iter().map(inside).collect::<Vec<_>>(), [Some(2)], "{bridges}");
@@ -404,9 +404,9 @@ async fn one_way_silence_is_repaired(direction: &str, fault: &str) {
         let took = began.elapsed();
         assert!(took <= GAP_MAX, "{leg}: {fault} for {took:?}");
         let counted = format!("offhook_media_faults_total{{fault=\"{fault}\"}}");
-        assert_eq!(offhook.metric(&counted).await, 1.0, "{leg}");
+        offhook.metric_is(&counted, 1.0).await;
         goes_on(&offhook, &phone, transport, 1.0).await;
-        assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0, "{leg}");
+        offhook.metric_is("offhook_media_faults_total", 1.0).await;
         hang_up(phone, &offhook, &asterisk).await;
     })
     .await;
@@ -451,7 +451,7 @@ async fn a_path_that_breaks_again_and_again_ends_the_call_at_a_human() {
     }
     relay.order(Order::Close);
     phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
-    assert_eq!(offhook.metric("offhook_media_repairs_total{outcome=\"exhausted\"}").await, 1.0);
+    offhook.metric_is("offhook_media_repairs_total{outcome=\"exhausted\"}", 1.0).await;
     phone.hang_up().await;
     assert_eq!(offhook.wait_end_reason(SOON).await, "media_lost");
     asterisk.wait_empty(SOON).await;
@@ -465,11 +465,7 @@ async fn a_repair_that_is_refused_is_tried_again_while_the_caller_may_be_kept_wa
     relay.accepts_again().await;
     offhook.wait_metric(REPAIRED, 1.0, SOON).await;
     goes_on(&offhook, &phone, "audiosocket", 1.0).await;
-    assert_eq!(
-        offhook.metric("offhook_media_faults_total").await,
-        1.0,
-        "one path broke, however often another was sought"
-    );
+    offhook.metric_is("offhook_media_faults_total", 1.0).await;
     hang_up(phone, &offhook, &asterisk).await;
 }
 
@@ -479,8 +475,8 @@ async fn where_no_other_path_can_be_had_the_call_ends_at_a_human_as_well() {
     // Nobody listens any more at the address that Asterisk is told, and what stood is closed.
     relay.accepts_no_more().await;
     phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
-    assert_eq!(offhook.metric("offhook_media_repairs_total{outcome=\"failed\"}").await, 1.0);
-    assert!(offhook.metric(RETRIED).await >= 3.0, "it was sought for two seconds");
+    offhook.metric_is("offhook_media_repairs_total{outcome=\"failed\"}", 1.0).await;
+    offhook.wait_metric(RETRIED, 3.0, SOON).await;
     phone.hang_up().await;
     assert_eq!(offhook.wait_end_reason(SOON).await, "media_lost");
     asterisk.wait_empty(SOON).await;

@@ -81,8 +81,8 @@ contexts: { other: { prompt: Other, provider: low } }
     let mut phone = dial(&asterisk, "7002").await;
     phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
     phone.hang_up().await;
-    assert_eq!(offhook.metric("offhook_context_unknown_total").await, 1.0);
-    assert_eq!(offhook.metric("offhook_calls_declined_total{status=\"nocontext\"}").await, 1.0);
+    offhook.metric_is("offhook_context_unknown_total", 1.0).await;
+    offhook.metric_is("offhook_calls_declined_total{status=\"nocontext\"}", 1.0).await;
     assert!(asterisk.log().contains("NOCONTEXT"), "{}", asterisk.log());
     assert_eq!(offhook.metric("offhook_calls_total").await, 0.0);
     asterisk.wait_empty(SOON).await;
@@ -93,8 +93,8 @@ async fn an_unknown_context_is_taken_by_the_default_and_said_in_log_and_metric()
     let mut phone = dial(&asterisk, "7002").await;
     phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
     phone.hang_up().await;
-    assert_eq!(offhook.metric("offhook_context_unknown_total").await, 1.0);
-    assert!(offhook.log().contains("AI_CONTEXT"), "{}", offhook.log());
+    offhook.metric_is("offhook_context_unknown_total", 1.0).await;
+    offhook.wait_logged("AI_CONTEXT").await;
 }
 
 async fn the_call_beyond_the_limit_goes_to_a_human() {
@@ -105,7 +105,7 @@ async fn the_call_beyond_the_limit_goes_to_a_human() {
     first.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
     let mut second = dial(&asterisk, "7000").await;
     second.wait_to_hear(DESK_HZ, ms(300), SOON).await;
-    assert_eq!(offhook.metric("offhook_calls_declined_total{status=\"full\"}").await, 1.0);
+    offhook.metric_is("offhook_calls_declined_total{status=\"full\"}", 1.0).await;
     first.hang_up().await;
     second.hang_up().await;
 }
@@ -134,7 +134,7 @@ async fn a_drain_that_takes_too_long_ends_the_calls_that_are_left() {
     offhook.signal("TERM").await;
     phone.wait_ended(SOON).await;
     assert!(offhook.wait_exit(SOON).await.success());
-    assert!(offhook.log().contains("operator_ended"), "{}", offhook.log());
+    offhook.wait_logged("operator_ended").await;
     asterisk.wait_empty(SOON).await;
 }
 

@@ -71,7 +71,7 @@ async fn a_caller_is_greeted_understood_answered_and_let_go() {
     // What the listener wrote down: what it was sent, and how it was asked.
     let heard = asked.said_by("user").concat();
     assert!(heard.contains(" ms of 16000 Hz, 2 bytes, 1 channel for None in en:"), "{heard}");
-    assert_eq!(offhook.metric("offhook_tool_calls_total{outcome=\"done\",tool=\"hangup_call\"}").await, 1.0);
+    offhook.metric_is("offhook_tool_calls_total{outcome=\"done\",tool=\"hangup_call\"}", 1.0).await;
     assert!(!offhook.log().contains("nine to five"), "what was said reached the log");
 }
 

@@ -73,7 +73,7 @@ async fn a_dialled_person_is_connected_with_the_caller_and_offhook_leaves() {
     let channels = asterisk.channels().await;
     assert_eq!(channels.len(), 2, "{channels:?}");
     assert_eq!(asterisk.bridges().await, 1);
-    assert_eq!(offhook.metric("offhook_ari_handed_on").await, 1.0);
+    offhook.metric_is("offhook_ari_handed_on", 1.0).await;
     // Each hears the other.
     ann.wait_to_hear(CALLER_HZ, ms(1000), SOON).await;
     caller.wait_to_hear(ANN_HZ, ms(2000), SOON).await;
@@ -134,7 +134,7 @@ async fn an_extension_and_a_queue_of_the_dialplan_can_be_rung_and_see_who_calls(
         let mut caller = caller(&asterisk).await;
         caller.wait_to_hear(DESK_HZ, ms(2500), SOON).await;
         assert_eq!(offhook.wait_end_reason(SOON).await, "transferred", "{endpoint}");
-        assert_eq!(offhook.metric("offhook_ari_handed_on").await, 1.0, "{endpoint}");
+        offhook.metric_is("offhook_ari_handed_on", 1.0).await;
         if endpoint.contains("whoami") {
             assert_eq!(asterisk.wait_global("LAB_CALLER", SOON).await, "Ada Byron/15550199");
         }
@@ -163,7 +163,7 @@ async fn nobody_takes(endpoint: String, why: &str) {
     if why == "no_answer" {
         caller.wait_to_hear(880.0, ms(500), SOON).await;
     }
-    assert!(offhook.log().contains(&format!("reason=\"{why}\"")), "{}", offhook.log());
+    offhook.wait_logged(&format!("reason=\"{why}\"")).await;
     let channels = asterisk.channels().await;
     assert_eq!(channels.len(), 2, "the caller and offhook: {channels:?}");
     caller.hang_up().await;
@@ -217,7 +217,7 @@ async fn people_who_are_connected_stay_so_when_offhook_stops_and_when_it_starts_
     caller.wait_to_hear(ANN_HZ, ms(2000), SOON).await;
     // The next engine knows them by their bridge, and watches them from now on.
     let again = Offhook::attached(&asterisk, &transferring(&[at(&ann)], "10s")).await;
-    assert_eq!(again.metric("offhook_ari_handed_on").await, 1.0);
+    again.metric_is("offhook_ari_handed_on", 1.0).await;
     caller.wait_to_hear(ANN_HZ, ms(3500), SOON).await;
     ann.hang_up().await;
     caller.wait_ended(SOON).await;
@@ -337,7 +337,7 @@ async fn an_agent_may_ask_whether_an_extension_is_free() {
         let mut caller = caller(&asterisk).await;
         caller.wait_to_hear(880.0, ms(300), SOON).await;
         let said = format!("tool=\"check_extension_status\" outcome=\"{outcome}\"");
-        assert!(offhook.log().contains(&said), "{}", offhook.log());
+        offhook.wait_logged(&said).await;
         caller.hang_up().await;
         asterisk.wait_empty(SOON).await;
     }

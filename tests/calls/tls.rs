@@ -61,7 +61,7 @@ async fn refuses(offhook: &Offhook) {
     offhook.wait_metric("offhook_ari_reconnects_total{reason=\"untrusted\"}", 1.0, SOON).await;
     let body = offhook.wait_ready(false).await;
     assert!(body.contains("certificate") && body.contains("not trusted") && body.contains("SSL_CERT_FILE"), "{body}");
-    assert!(offhook.log().contains("certificate"), "{}", offhook.log());
+    offhook.wait_logged("certificate").await;
 }
 
 crate::scenes! {

@@ -210,7 +210,7 @@ async fn a_tool_reaches_its_service_and_the_agent_gets_the_answer() {
         (&json!("127.0.0.1"), &json!(200), &json!(1))
     );
     let counted = "offhook_tool_calls_total{outcome=\"done\",tool=\"track_parcel\"}";
-    assert_eq!(scene.offhook.metric(counted).await, 1.0);
+    scene.offhook.metric_is(counted, 1.0).await;
     scene.is_private(&[USERS_TOKEN, CALLERS_WORDS, "elephant", PARCEL, "heavy lorry", "vermilion"]).await;
 }
 

@@ -172,10 +172,10 @@ async fn a_uuid_that_no_context_knows_is_hung_up_on_and_the_dialplan_goes_on() {
     phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
     phone.hang_up().await;
     assert_eq!(asterisk.wait_global("LAB_WENT_ON", SOON).await, "yes");
-    assert_eq!(offhook.metric("offhook_context_unknown_total").await, 1.0);
-    assert_eq!(offhook.metric("offhook_calls_declined_total{status=\"nocontext\"}").await, 1.0);
+    offhook.metric_is("offhook_context_unknown_total", 1.0).await;
+    offhook.metric_is("offhook_calls_declined_total{status=\"nocontext\"}", 1.0).await;
     assert_eq!(offhook.metric("offhook_calls_total").await, 0.0);
-    assert!(offhook.log().contains("audiosocket_id"), "{}", offhook.log());
+    offhook.wait_logged("audiosocket_id").await;
     asterisk.wait_empty(SOON).await;
     assert_eq!(offhook.metric("offhook_media_open").await, 0.0);
 }
@@ -192,7 +192,7 @@ async fn the_caller_beyond_the_limit_goes_to_a_human() {
         assert!(!second.heard().has(AGENT_HZ), "{extension}: it was with the agent");
         second.hang_up().await;
     }
-    assert_eq!(offhook.metric("offhook_calls_declined_total{status=\"full\"}").await, 2.0);
+    offhook.metric_is("offhook_calls_declined_total{status=\"full\"}", 2.0).await;
     // The first one is not disturbed.
     first.wait_to_hear(AGENT_HZ, ms(1_500), SOON).await;
     assert!(!first.heard().has(DESK_HZ));

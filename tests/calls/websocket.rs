@@ -64,7 +64,7 @@ async fn a_caller_who_speaks_opus_and_the_agent_hear_each_other() {
     assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
     assert_eq!((offhook.metric(SPOKEN).await, offhook.metric(NOT_SPOKEN).await), (1.0, 0.0));
     let behind = offhook.metric("offhook_media_discarded_total{cause=\"behind\"}").await;
-    assert_eq!(offhook.metric(DISCARDED).await, behind, "but for silence that was left out");
+    offhook.metric_is(DISCARDED, behind).await;
     assert_eq!(offhook.metric("offhook_media_opus_packets_concealed_total").await, 0.0);
     assert_clean(&asterisk, &offhook).await;
 }
@@ -82,7 +82,7 @@ async fn a_caller_without_opus_gets_samples_where_opus_is_configured() {
     phone.hang_up().await;
     assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
     assert_eq!((offhook.metric(SPOKEN).await, offhook.metric(NOT_SPOKEN).await), (0.0, 1.0));
-    assert!(offhook.log().contains("this caller's phone speaks no Opus"));
+    offhook.wait_logged("this caller's phone speaks no Opus").await;
     assert_clean(&asterisk, &offhook).await;
 }
 
@@ -226,13 +226,13 @@ async fn an_asterisk_that_can_take_no_more_packets_of_opus_gets_another_path() {
     proxy.order(Carries::Media, Flow::Repeats);
     offhook.wait_metric("offhook_media_faults_total{fault=\"closed\"}", 1.0, SOON).await;
     offhook.wait_metric(REPAIRED, 1.0, SOON).await;
-    assert_eq!(offhook.metric("offhook_media_discarded_total{cause=\"thrown_away\"}").await, 900.0);
+    offhook.metric_is("offhook_media_discarded_total{cause=\"thrown_away\"}", 900.0).await;
     let before = phone.heard().time_of(HZ);
     phone.wait_to_hear(HZ, before + ms(2_000), SOON).await;
     phone.hang_up().await;
     let gap = longest_gap(&phone.heard(), HZ);
     assert!(gap <= ms(4_000), "{gap:?} of such a phone");
-    assert_eq!(offhook.metric("offhook_media_faults_total").await, 1.0, "{}", offhook.log());
+    offhook.metric_is("offhook_media_faults_total", 1.0).await;
     assert_clean(&asterisk, &offhook).await;
 }
 
@@ -285,7 +285,7 @@ async fn an_asterisk_that_never_takes_audio_again_gets_another_path_within_two_s
     phone.hang_up().await;
     let gap = longest_gap(&phone.heard(), HZ);
     assert!(gap <= ms(2_000), "{gap:?}");
-    assert_eq!(offhook.metric("offhook_media_faults_total").await, 2.0, "{}", offhook.log());
+    offhook.metric_is("offhook_media_faults_total", 2.0).await;
     assert_clean(&asterisk, &offhook).await;
 }
 

@@ -7,8 +7,6 @@ use crate::first::{
         terminal::{Browser, Terminal},
     },
 };
-use std::time::Duration;
-use tokio::time::{sleep, timeout};
 
 fn yaml(place: &Place) -> String {
     format!(
@@ -58,12 +56,7 @@ async fn without_a_terminal_no_password_is_made_and_the_log_says_what_to_do() {
     let yaml = yaml(&place);
     let offhook = Offhook::start(place, &yaml).await;
     // It answers before it has said so.
-    let told = async {
-        while !offhook.log().contains("nobody can log in to the page yet") {
-            sleep(Duration::from_millis(20)).await;
-        }
-    };
-    timeout(SOON, told).await.unwrap_or_else(|_| panic!("nobody is told: {}", offhook.log()));
+    offhook.wait_logged("nobody can log in to the page yet").await;
     let log = offhook.log();
     assert!(log.contains("offhook account add"), "{log}");
     assert!(!log.contains("password"), "{log}");

@@ -17,6 +17,8 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep, timeout};
 
 const ASK_EVERY: Duration = Duration::from_millis(20);
+/// From what a test saw to what the engine says of it.
+const TOLD_WITHIN: Duration = Duration::from_secs(15);
 const START_MAX: Duration = Duration::from_secs(20);
 /// Even ports for as many calls as `limits.calls` allows by default.
 const RTP_PORTS: u16 = 400;
@@ -206,6 +208,28 @@ impl Offhook {
                 return;
             }
             assert!(Instant::now() < until, "{name} is {value}, not {at_least}, after {within:?}\n{}", self.log());
+            sleep(ASK_EVERY).await;
+        }
+    }
+
+    /// Waits until a metric has this value: what a test saw somewhere else, the engine may be about to count.
+    pub async fn metric_is(&self, name: &str, wanted: f64) {
+        let until = Instant::now() + TOLD_WITHIN;
+        loop {
+            let value = self.metric(name).await;
+            if value == wanted {
+                return;
+            }
+            assert!(Instant::now() < until, "{name} is {value}, not {wanted}, after {TOLD_WITHIN:?}\n{}", self.log());
+            sleep(ASK_EVERY).await;
+        }
+    }
+
+    /// Waits until the log has this text.
+    pub async fn wait_logged(&self, text: &str) {
+        let until = Instant::now() + TOLD_WITHIN;
+        while !self.log().contains(text) {
+            assert!(Instant::now() < until, "the log has no {text:?} after {TOLD_WITHIN:?}\n{}", self.log());
             sleep(ASK_EVERY).await;
         }
     }

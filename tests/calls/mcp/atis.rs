@@ -88,7 +88,7 @@ async fn a_real_call_speaks_the_atis_of_an_aerodrome() {
     phone.wait_ended(PATIENCE).await;
     assert_eq!(offhook.wait_end_reason(SOON).await, "agent_hung_up");
     let counted = "ai_agent_mcp_tool_calls_total{server=\"aviation_atis\",status=\"ok\",tool=\"get_atis\"}";
-    assert_eq!(offhook.metric(counted).await, 1.0);
+    offhook.metric_is(counted, 1.0).await;
 
     let heard: Sound = phone.heard();
     let heard = loudness(&heard.samples, 160);

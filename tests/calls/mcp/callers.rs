@@ -90,7 +90,7 @@ async fn a_caller_is_known_by_the_number_and_told_to_nobody_else() {
     assert_eq!(calls[0]["exposed_name"], "mcp_phonebook_find_by_number");
 
     // The server tells its own secret on stderr, which is logged.
-    assert!(scene.offhook.log().contains("MCP server: connecting with ***"), "{}", scene.offhook.log());
+    scene.offhook.wait_logged("MCP server: connecting with ***").await;
     scene.is_private(&[SECRET, CALLER, "Anna", "Meier", "violets", "{caller_number}", "no such customer"]).await;
 }
 
@@ -130,7 +130,7 @@ async fn the_metrics_tell_what_became_of_the_calls() {
         ("ai_agent_mcp_server_restarts_total{server=\"plain\"}".into(), 1.0),
         ("ai_agent_mcp_server_up{server=\"plain\"}".into(), 1.0),
     ] {
-        assert_eq!(scene.offhook.metric(&name).await, value, "{name}");
+        scene.offhook.metric_is(&name, value).await;
     }
 }
 

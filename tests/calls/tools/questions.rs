@@ -106,7 +106,7 @@ async fn a_caller_is_asked_in_the_operators_words_and_a_yes_connects_them() {
     phone.hang_up().await;
     assert_eq!(offhook.wait_end_reason(SOON).await, "transferred");
     asterisk.wait_empty(SOON).await;
-    assert_eq!(offhook.metric("offhook_sentences_total{purpose=\"question\"}").await, 1.0);
+    offhook.metric_is("offhook_sentences_total{purpose=\"question\"}", 1.0).await;
     assert!(!offhook.log().contains("Yes, please"), "what was said reached the log");
     vendor.is_content();
 }
