@@ -303,6 +303,8 @@ fn words(event: &Event) -> Option<String> {
         Event::Sentence { purpose } => format!("the engine says a sentence ({purpose})"),
         Event::HalfDuplex { on: true } => "the line's echo is too heavy for interruptions by voice".into(),
         Event::HalfDuplex { on: false } => "the line's echo is gone".into(),
+        Event::Held { on: true } => "the caller puts the call on hold; the agent waits".into(),
+        Event::Held { on: false } => "the caller takes the call up again".into(),
         Event::PathReplaced { why } => format!("the audio path broke ({why}); another one took its place"),
         Event::Dialling { why } => format!("another session is dialled ({why})"),
         Event::TookOver { provider, .. } => format!("it goes on with {provider}"),

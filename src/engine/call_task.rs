@@ -330,6 +330,8 @@ impl CallTask<'_> {
                 self.shared.metrics.half_duplex();
             }
             Note::HalfDuplex(false) => info!("the line's echo is gone; the agent can be interrupted by voice again"),
+            Note::Held(true) => info!("the caller has the call on hold; the agent waits"),
+            Note::Held(false) => info!("the caller has taken the call up again"),
             Note::Confirmed(verdict) => debug!(?verdict, "the caller answered a question"),
             Note::ActionRefused(what) => warn!("{what}"),
             Note::TransferFailed(why) => {

@@ -44,6 +44,8 @@ pub(super) struct Line {
     /// Of a call whose path cannot be.
     watch: Option<Watch>,
     keys: Keys,
+    /// Whether the caller's phone has the call on hold, where that is told.
+    on_hold: Option<watch::Receiver<bool>>,
     /// Reported before anything else; the rest of the line may have more to say.
     announce: Option<LegEvent>,
     ending: Ending,
@@ -127,15 +129,16 @@ impl Line {
         };
         let registration = arrival.registration;
         let care = Some(Care::new(Arc::clone(&media), ari.clone(), &registration, plan.clone()));
+        let on_hold = Some(registration.held());
         let (wish, wished) = watch::channel(Wish::Ring);
         let setup = async move { set_up(&ari, &*media, registration, plan, wished).await }.boxed();
         let control = Control::SettingUp { setup, wish, held };
-        Self { care, ..Self::new(control) }
+        Self { care, on_hold, ..Self::new(control) }
     }
 
     fn new(control: Control) -> Self {
         let (keys, ending) = (Keys::default(), Ending::HangUp);
-        Self { control, media: None, care: None, watch: None, keys, announce: None, ending }
+        Self { control, media: None, care: None, watch: None, keys, on_hold: None, announce: None, ending }
     }
 
     /// A caller who is connected already.
@@ -161,6 +164,7 @@ impl Line {
             let event = tokio::select! {
                 biased;
                 event = self.control.event() => event,
+                held = held(&mut self.on_hold) => Happening::Held(held),
                 cared = cared(&mut self.care) => Happening::Cared(cared),
                 event = media_event(&mut self.media) => Happening::Media(event),
             };
@@ -181,6 +185,7 @@ impl Line {
             }
             Happening::Channel(ChannelEvent::MediaGone(Gone::Unbridged)) => self.broken(PathFault::Unbridged),
             Happening::Channel(ChannelEvent::MediaGone(_)) => self.broken(PathFault::ChannelGone),
+            Happening::Held(held) => Some(LegEvent::Held(held)),
             Happening::SetUp(result) => Some(self.set_up(*result)),
             Happening::Transferred(Ok(())) => {
                 self.ending = Ending::CallerGone;
@@ -443,6 +448,7 @@ impl Held {
 
 enum Happening {
     Channel(ChannelEvent),
+    Held(bool),
     SetUp(Box<Result<(AriLeg, MediaLeg), SetupError>>),
     Transferred(Result<(), TransferError>),
     Dialled(Progress),
@@ -519,6 +525,15 @@ impl Held {
             // Everything has been told.
             None => pending().await,
         }
+    }
+}
+
+/// The caller's phone has put the call on hold, or has taken it up again.
+async fn held(on_hold: &mut Option<watch::Receiver<bool>>) -> bool {
+    let Some(on_hold) = on_hold else { return pending().await };
+    match on_hold.changed().await {
+        Ok(()) => *on_hold.borrow_and_update(),
+        Err(_) => pending().await,
     }
 }
 

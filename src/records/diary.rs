@@ -201,6 +201,7 @@ impl Event {
             Note::Spoke { purpose } => Self::Sentence { purpose: (*purpose).into() },
             Note::FalseAlarm { why } => Self::FalseAlarm { why: (*why).into() },
             Note::HalfDuplex(on) => Self::HalfDuplex { on: *on },
+            Note::Held(on) => Self::Held { on: *on },
             Note::PathReplaced { why } => Self::PathReplaced { why: (*why).into() },
             Note::Dialling(Dialling::Rollover) => Self::Dialling { why: "rollover".into() },
             Note::Dialling(Dialling::Recovery(loss)) => Self::Dialling { why: loss.label().into() },

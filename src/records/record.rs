@@ -179,6 +179,10 @@ pub enum Event {
     HalfDuplex {
         on: bool,
     },
+    /// The caller's phone put the call on hold, or took it up again.
+    Held {
+        on: bool,
+    },
     /// The audio path to Asterisk broke, and another one has taken its place.
     PathReplaced {
         why: String,

@@ -9,6 +9,7 @@ mod finishing;
 mod handoff;
 mod hardships;
 mod hearing;
+mod hold;
 mod properties;
 mod recording;
 mod recovery;

@@ -29,6 +29,7 @@ fn moves() -> impl Strategy<Value = Move> {
         Just(LegEvent::Digit('1')),
         Just(LegEvent::MediaLost),
         Just(LegEvent::CallerDone),
+        any::<bool>().prop_map(LegEvent::Held),
         Just(LegEvent::PathReplaced { why: "closed" }),
         Just(LegEvent::Dialling { limit: Duration::from_secs(25) }),
         Just(LegEvent::Ringing),

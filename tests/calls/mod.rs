@@ -25,6 +25,7 @@ mod audio;
 mod doctor;
 mod endings;
 mod faults;
+mod hold;
 mod leaks;
 mod legs;
 mod mail;

@@ -292,7 +292,7 @@ async fn a_call_on_hold_is_no_fault_over_each_transport() {
 }
 
 /// Waits until Asterisk knows that the phone has the call on hold, and tells the phone's channel.
-async fn wait_held(asterisk: &Asterisk) -> String {
+pub async fn wait_held(asterisk: &Asterisk) -> String {
     let until = Instant::now() + SOON;
     loop {
         let channels = ari(asterisk, Method::GET, "channels").await;

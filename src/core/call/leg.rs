@@ -38,6 +38,8 @@ pub enum LegEvent {
     ThrownAway(Duration),
     /// The caller pressed a key.
     Digit(char),
+    /// The caller's phone has put the call on hold, or has taken it up again.
+    Held(bool),
     /// The caller hung up, or their channel ended for another reason than our command.
     CallerLeft,
     /// The caller says no more and wants nothing more, and still hears: what is under way is brought to its end.

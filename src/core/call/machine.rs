@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Invariants: nothing that the caller says to interrupt or to answer is kept from the agent, and silence
-//! stands where the caller's phone sends nothing or the caller is on the way to somebody else. From `Up`
+//! stands where the caller's phone sends nothing, has the call on hold, or is on the way to somebody else. From `Up`
 //! until the end, or until the audio path breaks, one frame leaves per 20 ms slot, speech or silence. A tool
 //! call is answered once, unless its agent is gone. After `End` nothing comes out.
 
@@ -90,6 +90,8 @@ pub struct CallMachine {
     farewell_begun: bool,
     unfinished: Unfinished,
     gap: Gap,
+    /// The caller has the call on hold.
+    hold: Option<Hold>,
     /// The agent is not the one who took the call, and has not spoken to the caller yet.
     takes_over: bool,
     /// The agent was lost while the caller could not be told: before the answer, or in a transfer.
@@ -137,6 +139,7 @@ mod digits;
 mod ears;
 mod finishing;
 mod gap;
+mod hold;
 mod last_resort;
 mod opening;
 mod question;
@@ -151,6 +154,7 @@ use digits::Capture;
 use ears::Hearing;
 use finishing::Finishing;
 use gap::Gap;
+use hold::Hold;
 use last_resort::Menu;
 use recording::Keeping;
 use succession::Succession;
@@ -208,6 +212,7 @@ impl CallMachine {
             farewell_begun: false,
             unfinished: Unfinished::default(),
             gap: Gap::new(now),
+            hold: None,
             takes_over: false,
             lost_untold: None,
             prompts_used: 0,
@@ -284,9 +289,9 @@ impl CallMachine {
             LegEvent::Up => self.on_up(now, out),
             LegEvent::Audio(audio) => {
                 self.gap.audio_came(now);
-                // What is said to the ringing tone is not said to the agent; and keys can be heard, which
-                // may be nobody's business.
-                let away = matches!(self.phase, Phase::Transferring(_)) || self.is_private(now);
+                // What is said to the ringing tone is not said to the agent, and on hold it is not the caller who sounds;
+                // and keys can be heard, which may be nobody's business.
+                let away = matches!(self.phase, Phase::Transferring(_)) || self.hold.is_some() || self.is_private(now);
                 let audio = if away { self.track.silence() } else { audio };
                 self.hear_caller(audio, now, out);
             }
@@ -296,6 +301,7 @@ impl CallMachine {
                 self.on_choice(key, now, out);
             }
             LegEvent::Digit(digit) => self.on_digit(digit, now, out),
+            LegEvent::Held(held) => self.on_held(held, now, out),
             LegEvent::CallerLeft => {
                 let reason = self.reason_of_leaving();
                 self.end(reason, out);
@@ -563,7 +569,8 @@ impl CallMachine {
         self.tell_quiet(quiet, out);
         match self.phase {
             Phase::Talking => {
-                let waiting = quiet && self.track.floor() != Floor::Caller && self.agent == Agent::Ready;
+                let there = self.track.floor() != Floor::Caller && self.hold.is_none();
+                let waiting = quiet && there && self.agent == Agent::Ready;
                 if waiting && self.hears_turns() {
                     let after = if self.plan.written { WRITING_MAX } else { self.plan.rules.no_input_after };
                     self.timers.set_if_idle(Timer::NoInput, now + after);

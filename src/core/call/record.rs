@@ -86,6 +86,8 @@ pub enum Note {
     },
     /// The line's echo is too heavy for interruptions by voice (or is not any more).
     HalfDuplex(bool),
+    /// The caller's phone has put the call on hold, or has taken it up again.
+    Held(bool),
     /// The audio path to Asterisk broke, and another one has taken its place.
     PathReplaced {
         why: &'static str,

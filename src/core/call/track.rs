@@ -66,6 +66,8 @@ pub struct Track {
     playout: Playout,
     clips: ClipQueue,
     loudness: Loudness,
+    /// Nobody is there to hear: the call is on hold.
+    held: bool,
     floor: Floor,
     /// When the call began, until somebody is first heard.
     silent_since: Option<Instant>,
@@ -103,6 +105,7 @@ impl Track {
             playout: Playout::new(format),
             clips: ClipQueue::default(),
             loudness: Loudness::Full,
+            held: false,
             floor: Floor::Open,
             silent_since: Some(began),
             interrupted: None,
@@ -183,6 +186,16 @@ impl Track {
     /// Until the caller's interruption is decided.
     pub fn set_loudness(&mut self, loudness: Loudness) {
         self.loudness = loudness;
+    }
+
+    /// While the call is on hold, nothing is heard and nothing is thrown away.
+    pub fn hold(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    /// What would be heard waits.
+    fn pauses(&self) -> bool {
+        self.held || self.loudness == Loudness::Paused
     }
 
     /// The caller takes the floor from an agent who may be speaking.
@@ -302,11 +315,11 @@ impl Track {
         self.more = more;
         if source != Source::Silence && self.format.quiet_end(&frame) < frame.len() {
             self.quiet = 0;
-        } else if self.loudness != Loudness::Paused {
+        } else if !self.pauses() {
             self.quiet = self.quiet.saturating_add(1);
         }
         // Told before what comes next, of which it is no part.
-        if self.last == Source::Clip && source != Source::Clip && self.loudness != Loudness::Paused {
+        if self.last == Source::Clip && source != Source::Clip && !self.pauses() {
             out.push(Output::Note(Note::SentenceOver));
         }
         out.push(Output::ToLeg(LegCommand::Play(frame.clone())));
@@ -320,7 +333,7 @@ impl Track {
             self.playout.passes(self.format.frame_bytes());
             return (ringing.frame(), Source::Silence);
         }
-        if self.loudness == Loudness::Paused {
+        if self.pauses() {
             self.playout.passes(self.format.frame_bytes());
             return (self.playout.silence(), Source::Silence);
         }
@@ -359,7 +372,7 @@ impl Track {
             }
         } else if source == Source::Silence
             && self.floor == Floor::Agent
-            && self.loudness != Loudness::Paused
+            && !self.pauses()
             && self.ringing.is_none()
             && !more
         {

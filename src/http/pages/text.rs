@@ -260,6 +260,8 @@ pub fn event(event: &Event) -> Option<(&'static str, String)> {
             ("trouble", "The line's echo is too heavy for interruptions by voice.".into())
         }
         Event::HalfDuplex { on: false } => ("plain", "The line's echo is gone.".into()),
+        Event::Held { on: true } => ("plain", "The caller puts the call on hold; the agent waits.".into()),
+        Event::Held { on: false } => ("plain", "The caller takes the call up again.".into()),
         Event::PathReplaced { why } => {
             ("trouble", format!("The audio path broke ({why}); another one took its place."))
         }

@@ -102,7 +102,7 @@ impl CallMachine {
     pub(super) fn await_digits(&mut self, now: Instant) {
         let Some(capture) = &self.capture else { return };
         let speaking = !self.track.is_empty() || self.response.is_some() || self.timers.is_set(Timer::AgentSilence);
-        if speaking {
+        if speaking || self.hold.is_some() {
             self.timers.clear(Timer::Digits);
         } else {
             self.timers.set_if_idle(Timer::Digits, now + capture.plan.timeout);

@@ -25,7 +25,9 @@ impl CallMachine {
     pub(super) fn await_choice(&mut self, now: Instant) {
         let wait = self.plan.rules.last_resort.as_ref().map(|menu| menu.wait);
         match (wait, &self.menu) {
-            (Some(wait), Some(_)) if self.track.is_empty() && matches!(self.phase, Phase::Talking) => {
+            (Some(wait), Some(_))
+                if self.track.is_empty() && self.hold.is_none() && matches!(self.phase, Phase::Talking) =>
+            {
                 self.timers.set_if_idle(Timer::Menu, now + wait);
             }
             _ => self.timers.clear(Timer::Menu),

@@ -117,7 +117,8 @@ impl CallMachine {
 
     fn next_sentence(&self) -> Option<(Instant, Sentence)> {
         let silent_since = self.waiting.silent_since?;
-        let stays = matches!(self.phase, Phase::Talking) && self.handoff.is_none() && self.menu.is_none();
+        let talks = matches!(self.phase, Phase::Talking) && self.hold.is_none();
+        let stays = talks && self.handoff.is_none() && self.menu.is_none();
         // The caller is typing, or is asked and thinks; or the agent would not be heard.
         if !stays || self.capture.is_some() || self.manners.asks || self.manners.audio_held {
             return None;

@@ -1,0 +1,38 @@
+//! Callers who put the call on hold.
+
+use crate::calls::{
+    SOON,
+    kit::{asterisk::Asterisk, phone::Phone},
+    ms, pbx,
+    repairs::{ari, dial, wait_held},
+};
+use reqwest::Method;
+use tokio::time::sleep;
+
+/// An agent that speaks for a second, and a caller who is hung up on when they have said nothing for another one.
+const BRIEF: &str = "- tone: { hertz: 440, for: 1s }\n- silence";
+const IMPATIENT: &str = "    no_input: { after: 1s, prompts: 0 }\n";
+
+async fn held(asterisk: &Asterisk) -> (Phone, String) {
+    let mut phone = dial(asterisk).await;
+    phone.hold().await;
+    let channel = wait_held(asterisk).await;
+    (phone, channel)
+}
+
+/// The call stays for three times as long as a caller who is there may be silent, and its record tells of the hold.
+async fn a_caller_who_has_the_call_on_hold_is_not_missed() {
+    let (asterisk, offhook) = pbx(BRIEF, IMPATIENT).await;
+    let (_phone, channel) = held(&asterisk).await;
+    offhook.wait_logged("the caller has the call on hold").await;
+    sleep(ms(4_000)).await;
+    offhook.wait_active(1, SOON).await;
+    ari(&asterisk, Method::DELETE, &format!("channels/{channel}")).await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
+    asterisk.wait_empty(SOON).await;
+}
+
+crate::scenes! {
+    real:
+        a_caller_who_has_the_call_on_hold_is_not_missed;
+}
