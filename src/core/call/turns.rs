@@ -8,6 +8,7 @@
 //! The durations of a sound are counted in frames that were heard, not by the clock: a network that delivers in
 //! bursts changes no verdict.
 
+mod asked;
 mod backchannels;
 mod background;
 mod candidate;
@@ -290,6 +291,11 @@ impl TurnTaker {
         if (others >= self.rules.min_words.max(1) && !doubtful) || commands::asks_for_silence(text) {
             self.commit(now, out);
         }
+    }
+
+    /// The agent's last words: who is asked for letters or digits is waited for, also where their own words are not known in time.
+    pub fn agent_said(&mut self, text: &str) {
+        self.pace.asked(asked::for_spelling(text));
     }
 
     /// Whether the words of an undecided sound come only if they are asked for ([`TurnEvent::WordsWanted`]).

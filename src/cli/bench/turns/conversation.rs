@@ -57,6 +57,8 @@ pub struct Script<'a> {
     pub kind: Kind,
     /// The agent's greeting, and all that it says later.
     pub agent: [&'a Sound; 2],
+    /// The words of what the agent says, as it tells them.
+    pub question: &'static str,
     pub said: Vec<(When, &'a Sound)>,
     pub background: Option<Background<'a>>,
     /// The recogniser ends what it writes with a full stop.
@@ -140,7 +142,7 @@ impl<'a> Call<'a> {
             bytes.resize(bytes.len() + TAIL_SAMPLES, Format::ULAW.silence());
             Bytes::from(bytes)
         });
-        let mut agent = StandIn::new(script.kind, script.full_stops, voices);
+        let mut agent = StandIn::new(script.kind, script.full_stops, script.question, voices);
         for (clip, (_, sound)) in script.said.iter().enumerate() {
             agent.knows(clip, &sound.text, sound.ms());
         }

@@ -15,6 +15,8 @@ const SHORT_MS_MAX: usize = 750;
 /// A short answer that the agent has not answered by then was lost.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 const SPELLED: usize = 6;
+/// The agent's words before them, as a provider tells them.
+const ASKS_TO_SPELL: &str = "Could you spell that for me, please?";
 /// An interruption that is heard later than this after its onset was missed.
 const NOTICED_WITHIN: Duration = Duration::from_millis(1_500);
 /// Length of a sound over the agent, and when in the call it begins.
@@ -160,9 +162,9 @@ impl<'a> People<'a> {
 
     fn play(&self, agent: [&Sound; 2], said: &[(When, &Sound)], more: More) -> Conversation {
         let said = said.to_vec();
-        let More { background, full_stops, lasts_ms } = more;
+        let More { background, full_stops, question, lasts_ms } = more;
         let lasts = Duration::from_millis(lasts_ms);
-        play(&Script { kind: self.kind, agent, said, background, full_stops, lasts }, self.start)
+        play(&Script { kind: self.kind, agent, question, said, background, full_stops, lasts }, self.start)
     }
 
     // ---- Callers who answer, spell, pause ----
@@ -208,11 +210,13 @@ impl<'a> People<'a> {
             let whole = |(number, sequence): (usize, &&[&Recording])| {
                 let when = |index| if index == 0 { When::AgentsEnd(0, 400) } else { When::Pause(pause) };
                 let said: Vec<_> = sequence.iter().enumerate().map(|(index, one)| (when(index), &one.sound)).collect();
-                let call = self.play(self.agent(number, &sequence[0].speaker), &said, More::default());
+                let more = More { question: ASKS_TO_SPELL, ..More::default() };
+                let call = self.play(self.agent(number, &sequence[0].speaker), &said, more);
                 is_one_turn(&call)
             };
             let outcomes: Vec<bool> = sequences.iter().enumerate().map(whole).collect();
-            let what = format!("six letters or digits, {pause} ms between: in one turn, agent silent");
+            let what =
+                format!("six letters or digits that were asked for, {pause} ms between: in one turn, agent silent");
             Row::share(what, &outcomes, 95.0)
         };
         [500, 800, 1_200].map(row).into()
@@ -405,12 +409,13 @@ impl<'a> People<'a> {
 struct More<'a> {
     background: Option<Background<'a>>,
     full_stops: bool,
+    question: &'static str,
     lasts_ms: u64,
 }
 
 impl Default for More<'_> {
     fn default() -> Self {
-        Self { background: None, full_stops: false, lasts_ms: 3_500 }
+        Self { background: None, full_stops: false, question: "", lasts_ms: 3_500 }
     }
 }
 

@@ -67,6 +67,7 @@ struct Clip {
 pub struct StandIn {
     kind: Kind,
     full_stops: bool,
+    question: &'static str,
     greeting: Bytes,
     answer: Bytes,
     clips: Vec<Clip>,
@@ -112,10 +113,11 @@ enum Deed {
 }
 
 impl StandIn {
-    pub fn new(kind: Kind, full_stops: bool, [greeting, answer]: [Bytes; 2]) -> Self {
+    pub fn new(kind: Kind, full_stops: bool, question: &'static str, [greeting, answer]: [Bytes; 2]) -> Self {
         Self {
             kind,
             full_stops,
+            question,
             greeting,
             answer,
             clips: Vec::new(),
@@ -290,6 +292,10 @@ impl StandIn {
         self.memory.begins = true;
         let audio = if greeting { self.greeting.clone() } else { self.answer.clone() };
         told.push(AgentEvent::Audio { response: response.clone(), item: response.clone(), audio });
+        if !self.question.is_empty() {
+            let text = self.question.to_owned();
+            told.push(AgentEvent::Transcript { speaker: Speaker::Agent, text, utterance: None });
+        }
         told.push(AgentEvent::ResponseDone { response, status: ResponseStatus::Completed });
     }
 

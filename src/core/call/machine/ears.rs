@@ -158,6 +158,11 @@ impl Hearing {
         self.taker.played(frame, now);
     }
 
+    /// The agent's words: the question that the caller answers next.
+    pub fn agent_said(&mut self, text: &str) {
+        self.taker.agent_said(text);
+    }
+
     /// The agent has answered.
     pub fn answered(&mut self) {
         if self.turn == Turn::Unanswered {

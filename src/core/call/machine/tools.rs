@@ -255,6 +255,7 @@ impl CallMachine {
             Speaker::Agent => {
                 self.policy.agent_said(&text);
                 self.waiting.agent_said(&text);
+                self.ears.agent_said(&text);
                 None
             }
         };

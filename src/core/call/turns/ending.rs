@@ -9,6 +9,8 @@ pub(super) enum Ending {
     Spelled,
     /// Something has to follow: "and", "my number is", a comma.
     Open,
+    /// No words are known, and letters or digits were asked for.
+    Asked,
     /// No words are known.
     #[default]
     Unknown,

@@ -44,6 +44,8 @@ pub(super) struct Pace {
     doubts: bool,
     /// How the last turn ended, until the next one begins.
     ended: Option<Ended>,
+    /// The agent has asked for letters or digits.
+    asked: bool,
 }
 
 /// A turn that is over.
@@ -65,6 +67,7 @@ impl Pace {
             told_over: false,
             doubts: false,
             ended: None,
+            asked: false,
         }
     }
 
@@ -83,12 +86,22 @@ impl Pace {
     fn waits(&self, ending: Ending) -> Duration {
         let usual = (self.longest * LONGER_PERCENT / 100).clamp(self.base, self.base * STRETCH_MAX);
         match ending {
-            Ending::Spelled => usual.max(SPELLED_PAUSE),
+            Ending::Spelled | Ending::Asked => usual.max(SPELLED_PAUSE),
             Ending::Open => (usual * OPEN_PERCENT / 100).min(self.base * STRETCH_MAX),
             Ending::Unknown => usual,
             Ending::Finished if !self.doubts => (usual * FINISHED_PERCENT / 100).max(FINISHED_MIN.min(usual)),
             Ending::Whole | Ending::Finished => usual * WHOLE_PERCENT / 100,
         }
+    }
+
+    /// Whether letters or digits were asked for.
+    pub fn asked(&mut self, for_spelling: bool) {
+        self.asked = for_spelling;
+    }
+
+    /// Letters or digits are being said, as far as is known.
+    fn spells(&self) -> bool {
+        matches!(self.ending, Ending::Spelled | Ending::Asked)
     }
 
     /// What the last words of the turn say.
@@ -110,14 +123,14 @@ impl Pace {
 
     /// The caller has paused in their turn. Pauses of somebody who spells say nothing about those between their sentences.
     pub fn paused(&mut self, pause: Duration) {
-        if self.ending != Ending::Spelled {
+        if !self.spells() {
             self.longest = self.longest.max(pause);
         }
     }
 
     /// The words were about what was said before the pause. Who spells goes on spelling until other words are known.
     pub fn goes_on(&mut self) {
-        if self.ending != Ending::Spelled {
+        if !self.spells() {
             self.ending = Ending::Unknown;
         }
         self.told_over = false;
@@ -145,12 +158,16 @@ impl Pace {
     /// A turn begins: if the last one has only just ended, it was cut off too soon, also by an agent that had begun to
     /// answer it.
     pub fn began(&mut self, onset: Instant) {
-        let Some(ended) = self.ended.take().filter(|ended| ended.goes_on(onset)) else { return };
-        if ended.ending == Ending::Spelled {
-            self.ending = Ending::Spelled;
-        } else {
-            self.doubts |= ended.ending == Ending::Finished;
-            self.paused(onset.saturating_duration_since(ended.last_voiced));
+        if let Some(ended) = self.ended.take().filter(|ended| ended.goes_on(onset)) {
+            if ended.ending == Ending::Spelled {
+                self.ending = Ending::Spelled;
+            } else {
+                self.doubts |= ended.ending == Ending::Finished;
+                self.paused(onset.saturating_duration_since(ended.last_voiced));
+            }
+        }
+        if self.asked && self.ending == Ending::Unknown {
+            self.ending = Ending::Asked;
         }
     }
 }

@@ -110,6 +110,35 @@ fn letters_and_digits_with_up_to_1_200_ms_between_them_are_one_turn_and_the_agen
     }
 }
 
+/// Providers that are told the turns know the caller's words when a turn is over, which is too late here.
+#[test]
+fn who_was_asked_to_spell_is_waited_for_though_no_words_are_known() {
+    let spelled = |question: &str| {
+        let mut scene = Scene::new();
+        scene.taker.agent_said(question);
+        for _ in 0..4 {
+            scene.hears(Silent, "s", 12).hears(Silent, ".", 60);
+        }
+        scene.hears(Silent, ".", 40).told()
+    };
+    assert_eq!(spelled("Could you spell that, please?"), "120 began at 0, 6160 ended at 4560");
+    assert!(
+        spelled("How can I help you?").starts_with("120 began at 0, 840 ended at 240"),
+        "nobody spells an answer to that"
+    );
+}
+
+#[test]
+fn the_words_of_whoever_was_asked_to_spell_tell_more_than_the_question() {
+    let mut scene = Scene::new();
+    scene.taker.agent_said("Could you spell that, please?");
+    scene.hears(Silent, "s", 50).says("I would rather not").hears(Silent, ".", 150);
+    assert_eq!(scene.told(), "120 began at 0, 1540 ended at 1000");
+    scene.taker.agent_said("No problem. What else can I do?");
+    scene.hears(Silent, "s", 50).hears(Silent, ".", 40);
+    assert_eq!(scene.told(), "4120 began at 4000, 5600 ended at 5000", "that is another question");
+}
+
 #[test]
 fn a_pause_of_up_to_900_ms_behind_a_function_word_is_not_the_end() {
     for (first, rest) in [

@@ -1,0 +1,111 @@
+//! Whether the agent's last words asked for letters or digits, one by one.
+//!
+//! Where no words of the caller are known in time, their first letter sounds like a "yes": only the question tells how long to
+//! wait for the next one.
+
+/// Asks for letters or digits whatever else is in the sentence: English, German, French, Spanish, Italian, Dutch, Portuguese.
+const SPELLING: &[&str] = &[
+    "spell",
+    "letter by letter",
+    "digit by digit",
+    "buchstabier",
+    "buchstabe für buchstabe",
+    "ziffer für ziffer",
+    "épel",
+    "lettre par lettre",
+    "chiffre par chiffre",
+    "deletre",
+    "letra por letra",
+    "dígito por dígito",
+    "lettera per lettera",
+    "cifra per cifra",
+    "letter voor letter",
+    "cijfer voor cijfer",
+    "soletr",
+];
+/// What is said digit by digit.
+const NUMBERS: &[&str] = &[
+    "cap",
+    "cijfers",
+    "chiffres",
+    "code",
+    "código",
+    "codice",
+    "cifre",
+    "digits",
+    "dígitos",
+    "number",
+    "nummer",
+    "numero",
+    "numéro",
+    "número",
+    "pin",
+    "postcode",
+    "postleitzahl",
+    "zip",
+    "ziffern",
+];
+/// Words of somebody who asks for something, and not whether something is so.
+const REQUESTS: &[&str] = &[
+    "can", "could", "may", "what", "what's", "which", "darf", "geben", "können", "könnten", "nennen", "sagen",
+    "welche", "wie", "donner", "pourriez", "pouvez", "quel", "quelle", "cuál", "darme", "dígame", "podría", "puede",
+    "dirmi", "potrebbe", "può", "qual", "quali", "geven", "kunt", "mag", "wat", "welk", "dizer", "pode", "poderia",
+];
+
+/// Judges the last sentence of what the agent said. A number counts only in a question: "Our number is …" asks for nothing.
+pub(super) fn for_spelling(text: &str) -> bool {
+    let text = text.trim().to_lowercase();
+    let asks = text.ends_with(['?', '？']);
+    let last = text.trim_end_matches(['.', '!', '?', '？']).rsplit(['.', '!', '?', '？']).next().unwrap_or_default();
+    if SPELLING.iter().any(|phrase| last.contains(phrase)) {
+        return true;
+    }
+    let words =
+        || last.split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’').map(|word| word.replace('’', "'"));
+    // German joins what is counted with it: "Kundennummer".
+    let number = words().any(|word| NUMBERS.contains(&&*word) || word.ends_with("nummer"));
+    asks && number && words().any(|word| REQUESTS.contains(&&*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_asked_to_spell_or_for_a_number_is_known_in_each_language() {
+        for question in [
+            "Could you spell your last name, please?",
+            "Please spell that for me.",
+            "Thank you. What is your order number?",
+            "May I have your phone number?",
+            "What’s the four-digit PIN?",
+            "Können Sie das bitte buchstabieren?",
+            "Danke. Wie lautet Ihre Kundennummer?",
+            "Pouvez-vous l'épeler ?",
+            "Quel est votre numéro de téléphone ?",
+            "¿Me lo puede deletrear?",
+            "¿Cuál es su número de cliente?",
+            "Me lo può dire lettera per lettera?",
+            "Qual è il codice?",
+            "Kunt u dat letter voor letter zeggen?",
+            "Pode soletrar, por favor?",
+        ] {
+            assert!(for_spelling(question), "{question}");
+        }
+    }
+
+    #[test]
+    fn other_words_and_other_questions_ask_for_none() {
+        for words in [
+            "",
+            "How can I help you?",
+            "Is this number still right?",
+            "Our number is 555 0100.",
+            "What is your number? Sorry, you gave it already.",
+            "You can enter a code later. Do you want to go on?",
+            "Wie kann ich Ihnen helfen?",
+        ] {
+            assert!(!for_spelling(words), "{words}");
+        }
+    }
+}
