@@ -25,8 +25,8 @@ use tokio_tungstenite::{
     },
 };
 
-/// The longest a test waits for something that should come.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest a test waits for something that should come; more than `limits.tool`.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone)]
 pub struct Behaviour {
@@ -191,7 +191,7 @@ impl OpenAiServer {
         self.received_of(kind)
     }
 
-    /// Waits until `condition` holds; panics with `what` when it does not within ten seconds.
+    /// Waits until `condition` holds; panics with `what` when it does not within `PATIENCE`.
     pub async fn wait_until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
         let waiting = async {
             loop {

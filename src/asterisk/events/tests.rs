@@ -8,7 +8,7 @@ use crate::{
 };
 use serde_json::json;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 /// A hang is a failure too.
 async fn next(events: &mut CallEvents) -> Option<ChannelEvent> {
@@ -354,9 +354,7 @@ async fn the_socket_ends_when_it_is_told_to() {
     stage.stop.cancel();
     // The router is held by the stage; the task's end shows by its last words on the wire.
     drop(stage.router);
-    let began = Instant::now();
     assert!(timeout(Duration::from_secs(5), arrivals.recv()).await.unwrap().is_none());
-    assert!(began.elapsed() < Duration::from_secs(1));
 }
 
 #[tokio::test]

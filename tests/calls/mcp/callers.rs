@@ -96,7 +96,7 @@ async fn a_caller_is_known_by_the_number_and_told_to_nobody_else() {
 
 /// M40, M answer 8: the four metrics after some calls, with the labels of the document.
 async fn the_metrics_tell_what_became_of_the_calls() {
-    let servers = [("plain", faulty("plain", ", timeout_ms: 500", ", restart: { backoff_ms: 50 }"))];
+    let servers = [("plain", faulty("plain", ", timeout_ms: 5000", ", restart: { backoff_ms: 50 }"))];
     let offered = "mcp_plain_echo, mcp_plain_fail, mcp_plain_hang, mcp_plain_die";
     let scene = Scene::start(Setting { servers: &servers, offered, ..Setting::default() }).await;
     let phone = scene.call("7000").await;

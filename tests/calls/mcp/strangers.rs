@@ -3,6 +3,9 @@
 use super::*;
 use crate::calls::kit::processes::{Stopped, lives, signal, wait_gone};
 
+/// Limit of every call, also of those that have to succeed: only a server that hangs may reach it.
+const TIMEOUT_MS: u32 = 5_000;
+
 /// One of those servers, and a call of it.
 struct Stranger<'a> {
     id: &'a str,
@@ -20,11 +23,11 @@ struct Stranger<'a> {
 }
 
 impl Stranger<'_> {
-    async fn scene(&self, timeout_ms: u32) -> Scene {
+    async fn scene(&self) -> Scene {
         let Self { id, command, .. } = self;
         let entry = format!(
             "{{ command: {command}, restart: {{ backoff_ms: 3000 }}, defaults: {{ access: public_read, timeout_ms: \
-             {timeout_ms} }} }}"
+             {TIMEOUT_MS} }} }}"
         );
         let tool = self.exposed();
         Scene::start(Setting { servers: &[(id, entry)], offered: &tool, ..Setting::default() }).await
@@ -43,7 +46,7 @@ impl Stranger<'_> {
     /// It is listed, and called in a call. Killed in the middle of the call, it cannot be asked, which the agent is told at
     /// once; then it is back in the same call. Hanging, it is given up in time, and the call goes on.
     async fn is_killed_and_hangs(&self) {
-        let scene = self.scene(1_500).await;
+        let scene = self.scene().await;
         let status = scene.status(self.id).await;
         let tools: Vec<_> = status["tools"].as_array().expect("tools").iter().map(|tool| &tool["name"]).collect();
         assert!(tools.contains(&&json!(self.tool)) && tools.contains(&&json!(self.also)), "{status}");
@@ -141,7 +144,7 @@ async fn the_file_server_is_killed_and_hangs_in_a_call() {
 async fn a_server_that_hangs_for_good_is_replaced_in_the_same_call() {
     let command = node("server-everything", "");
     let stranger = sum(&command);
-    let scene = stranger.scene(800).await;
+    let scene = stranger.scene().await;
     let phone = scene.call("7000").await;
     stranger.answers(&scene, 1).await;
     let hanging = scene.process(stranger.mark);

@@ -89,8 +89,9 @@ async fn other_gate(checks: u32) -> (Child, String) {
 /// G answer 10: another gate is asked as well: its yes runs the tool, everything else stops it, and the call goes on.
 async fn another_gate_is_asked_as_well_and_no_answer_is_a_refusal() {
     let (mut gate, address) = other_gate(1).await;
+    // The other gate is another process: the default of half a second is a refusal where that is late.
     let sections = format!(
-        "policy: {{ gate: {{ remote: {{ url: \"http://{address}/pre-tool-check\", token: {GATE_TOKEN} }} }} }}"
+        "policy: {{ gate: {{ remote: {{ url: \"http://{address}/pre-tool-check\", token: {GATE_TOKEN}, timeout: 8s }} }} }}"
     );
     let setting = Setting {
         tools: &[("track_parcel", TRACK_PARCEL), ("balance", BALANCE)],
