@@ -75,12 +75,13 @@ impl EventSocket {
         loop {
             let began = Instant::now();
             let Err(End { loss, cause }) = self.connection(&stop).await else { return };
-            self.ari.counters().reconnects.with_label_values(&[loss.label()]).inc();
             let wait = match loss {
                 Loss::Replaced => jittered(self.timing.replaced_wait),
                 _ => backoff.after(began.elapsed(), &self.timing),
             };
             self.lost(loss, &cause, wait);
+            // Counted after the state has changed: a loss that the metric tells of is on `/ready` too.
+            self.ari.counters().reconnects.with_label_values(&[loss.label()]).inc();
             let waited = async {
                 match loss {
                     Loss::Replaced => self.stand_by(wait).await,
