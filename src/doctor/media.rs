@@ -56,7 +56,7 @@ pub struct Trial {
 /// One direction of a test call.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Path {
-    /// From the sending of the tone's first frame until it is heard; absent where it was not.
+    /// From the sending of the tone's first frame, or of its last, until it is heard; absent where it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<f64>,
     /// Of the tone, what did not arrive.

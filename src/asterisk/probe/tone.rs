@@ -17,6 +17,7 @@ const PEAK: f64 = 8_000.0;
 const BEFORE: usize = 10;
 /// A second of tone.
 const FRAMES: usize = 50;
+const TONE: Duration = FRAME.saturating_mul(FRAMES as u32);
 /// What is under way when the last frame has left.
 const AFTER: usize = 25;
 /// So much of a packet's power is at one pitch when it is that tone; of µ-law that is read as A-law, 0.91 to 0.94 is.
@@ -33,7 +34,8 @@ pub struct Way {
     pub share: f64,
     /// Of the tone's length, what arrived as loud as speech and is not the tone.
     pub garbled: f64,
-    /// From sending the first frame until it was heard; `None`: nothing was heard at all.
+    /// From sending the tone's first frame until it was heard, or its last one if all of it was heard and that took less;
+    /// `None`: nothing was heard at all.
     pub delay: Option<Duration>,
     /// How loud the tone arrives, in dBov: 0 is the loudest there is.
     pub level: Option<f64>,
@@ -53,8 +55,12 @@ fn dbov(mean_square: f64) -> f64 {
 struct Ear {
     format: Format,
     hertz: f64,
+    /// When the first and the last frame of the tone were sent.
     began: Option<Instant>,
+    ended: Option<Instant>,
+    /// When the first and the last packet that holds the tone came.
     first: Option<Instant>,
+    last: Option<Instant>,
     heard: Duration,
     garbled: Duration,
     /// Of the packets that held the tone: how many, and their mean squares added up.
@@ -66,8 +72,20 @@ struct Ear {
 
 impl Ear {
     fn new(format: Format, hertz: f64) -> Self {
-        let (heard, garbled, samples) = (Duration::ZERO, Duration::ZERO, Vec::new());
-        Self { format, hertz, began: None, first: None, heard, garbled, tones: 0, power: 0.0, arrived: false, samples }
+        Self {
+            format,
+            hertz,
+            began: None,
+            ended: None,
+            first: None,
+            last: None,
+            heard: Duration::ZERO,
+            garbled: Duration::ZERO,
+            tones: 0,
+            power: 0.0,
+            arrived: false,
+            samples: Vec::new(),
+        }
     }
 
     fn hear(&mut self, bytes: &[u8]) {
@@ -76,7 +94,9 @@ impl Ear {
         self.format.decode(bytes, &mut self.samples);
         let (power, length) = (mean_square(&self.samples), self.format.duration_of(bytes.len()));
         if share_of(&self.samples, self.hertz, self.format.rate) > SHARE {
-            self.first.get_or_insert_with(Instant::now);
+            let now = Instant::now();
+            self.first.get_or_insert(now);
+            self.last = Some(now);
             self.heard += length;
             self.tones += 1;
             self.power += power;
@@ -85,11 +105,27 @@ impl Ear {
         }
     }
 
+    /// Notes that a frame of the tone is sent to this end.
+    fn tone_is_sent(&mut self) {
+        let now = Instant::now();
+        self.began.get_or_insert(now);
+        self.ended = Some(now);
+    }
+
     fn way(&self) -> Way {
-        let delay = self.began.zip(self.first).map(|(began, first)| first.saturating_duration_since(began));
-        let part = |length: Duration| (length.as_secs_f64() / (FRAME * FRAMES as u32).as_secs_f64()).min(1.0);
+        let part = |length: Duration| (length.as_secs_f64() / TONE.as_secs_f64()).min(1.0);
         let level = (self.tones > 0).then(|| dbov(self.power / f64::from(self.tones)));
-        Way { share: part(self.heard), garbled: part(self.garbled), delay, level, arrived: self.arrived }
+        let (share, garbled) = (part(self.heard), part(self.garbled));
+        Way { share, garbled, delay: self.delay(), level, arrived: self.arrived }
+    }
+
+    /// The quicker end of the tone tells: a machine that stands still for a moment is late at one of them, a long path at both.
+    fn delay(&self) -> Option<Duration> {
+        let begin = self.first?.saturating_duration_since(self.began?);
+        // What is heard last need not be what was sent last where some of it is lost.
+        let is_whole = self.heard >= TONE;
+        let end = self.last.zip(self.ended).filter(|_| is_whole);
+        Some(end.map_or(begin, |(last, ended)| begin.min(last.saturating_duration_since(ended))))
     }
 }
 
@@ -109,8 +145,8 @@ pub(super) async fn exchange(phone: &mut MediaLeg, engine: &mut MediaLeg) -> (Wa
                 let tones = (BEFORE..BEFORE + FRAMES).contains(&frame);
                 let (caller, agent) = if tones { (&said, &answered) } else { (&silence, &silence) };
                 if tones {
-                    at_engine.began.get_or_insert_with(Instant::now);
-                    at_phone.began.get_or_insert_with(Instant::now);
+                    at_engine.tone_is_sent();
+                    at_phone.tone_is_sent();
                 }
                 // What a socket would not take is missing at the other end.
                 let _ = (phone.sender.play(caller.clone()), engine.sender.play(agent.clone()));
@@ -215,5 +251,31 @@ mod tests {
             ear.hear(&tone(format, ENGINE_HZ));
             assert_eq!((ear.way().garbled, ear.way().share), (0.02, 0.02));
         }
+    }
+
+    #[test]
+    fn a_stall_at_one_end_of_the_tone_is_not_the_delay_of_the_path() {
+        let began = Instant::now();
+        let after = |ms: u64| began + Duration::from_millis(ms);
+        for (heard_ms, first, last, delay) in [
+            (1_000, 40, 1_020, 40),
+            (1_000, 300, 1_020, 40),
+            (1_000, 40, 1_280, 40),
+            // The path itself is long.
+            (1_000, 300, 1_290, 300),
+            // The last frame is lost, and the one before it is heard at this time.
+            (980, 300, 980, 300),
+        ] {
+            let ear = Ear {
+                began: Some(began),
+                ended: Some(after(980)),
+                first: Some(after(first)),
+                last: Some(after(last)),
+                heard: Duration::from_millis(heard_ms),
+                ..Ear::new(Format::ULAW, CALLER_HZ)
+            };
+            assert_eq!(ear.way().delay, Some(Duration::from_millis(delay)), "{first} and {last} ms");
+        }
+        assert_eq!(Ear::new(Format::ULAW, CALLER_HZ).way().delay, None);
     }
 }
