@@ -153,6 +153,9 @@ async fn who_asks_for_a_person_talks_to_one() {
 async fn a_message_is_left(scene: &mut Scene, asks: Asks) {
     scene.ask(asks).await;
     scene.wait_done("leave_voicemail").await;
+    assert_eq!(scene.offhook.wait_end_reason(SOON).await, "transferred", "{asks:?}");
+    // Two seconds of silence end the message, also at its beginning.
+    scene.phone.say(tone(CALLER_HZ, ms(60_000))).await;
     scene.asterisk.wait_logged("Recording the message", SOON).await;
     scene.phone.say(tone(CALLER_HZ, ms(2_500))).await;
     // Silence ends the message, and the dialplan the call.
@@ -172,7 +175,7 @@ async fn who_asks_to_leave_a_message_speaks_to_the_mailbox() {
 async fn whom_nobody_takes_is_told_so_and_can_leave_a_message() {
     let mut bob = Phone::listen_without_answering().await;
     let human = format!("PJSIP/anonymous/sip:phone@127.0.0.1:{}", bob.port());
-    let mut scene = Scene::greeted(&human, "3s").await;
+    let mut scene = Scene::greeted(&human, "8s").await;
     scene.ask(Says("Talk to a person")).await;
     bob.wait_ringing(SOON).await;
     bob.wait_ended(SOON).await;

@@ -11,7 +11,7 @@ use crate::calls::{
     ms,
 };
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The ringing tone of most of Europe, which offhook makes unless told otherwise.
 const RINGING_HZ: f64 = 425.0;
@@ -53,7 +53,11 @@ async fn pbx_with(endpoints: &[String], ring: &str, dialplan: &str) -> (Asterisk
 }
 
 async fn caller(asterisk: &Asterisk) -> Phone {
-    let says = silence(ms(6_500)) + tone(CALLER_HZ, ms(2_000)) + silence(ms(60_000));
+    caller_who_speaks_after(asterisk, ms(6_500)).await
+}
+
+async fn caller_who_speaks_after(asterisk: &Asterisk, pause: Duration) -> Phone {
+    let says = silence(pause) + tone(CALLER_HZ, ms(2_000)) + silence(ms(60_000));
     Phone::call_as(asterisk.sip_port(), "7000", says, "Ada Byron", "15550199").await
 }
 
@@ -156,8 +160,10 @@ async fn when_the_person_who_took_over_hangs_up_so_does_the_caller() {
 
 /// The caller comes back to the agent, which is told why.
 async fn nobody_takes(endpoint: String, why: &str) {
-    let (asterisk, offhook) = pbx(&[endpoint], "1s").await;
-    let mut caller = caller(&asterisk).await;
+    // Time for Asterisk to name the fault: at the limit it becomes `no_answer` or `unreachable`.
+    let ring = if why == "no_answer" { "4s" } else { "60s" };
+    let (asterisk, offhook) = pbx(&[endpoint], ring).await;
+    let mut caller = caller_who_speaks_after(&asterisk, ms(10_000)).await;
     // The script's agent beeps what it is asked to say, and hears the caller again after that.
     caller.wait_to_hear(AGENT_HZ, ms(1500), SOON).await;
     if why == "no_answer" {
@@ -261,16 +267,16 @@ async fn voicemail(mailbox: &str, more: &str) -> (Asterisk, Offhook) {
 
 async fn a_caller_leaves_a_message_in_a_mailbox() {
     let (asterisk, offhook) = voicemail("office", MAILBOXES).await;
-    // The box speaks its greeting first, and then beeps.
-    let says = tone(CALLER_HZ, ms(2_500));
     let mut caller = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
     assert_eq!(offhook.wait_end_reason(SOON).await, "transferred");
+    // The box speaks its greeting first, and then beeps. Two seconds of silence end the message, also at its beginning.
+    caller.say(tone(CALLER_HZ, ms(60_000))).await;
     asterisk.wait_logged("Recording the message", SOON).await;
-    caller.say(says).await;
+    caller.say(tone(CALLER_HZ, ms(2_500))).await;
     // Silence ends the message, and the dialplan the call.
     caller.wait_ended(SOON).await;
     asterisk.wait_empty(SOON).await;
-    assert!(caller.heard().part(ms(0)..ms(1_200)).time_of(WORDS_HZ) >= ms(500), "the agent's last words were heard");
+    assert!(caller.heard().time_of(WORDS_HZ) >= ms(500), "the agent's last words were heard");
     let messages = asterisk.voicemails("100");
     assert_eq!(messages.len(), 1, "one message");
     assert!(messages[0].time_of(CALLER_HZ) >= ms(1_500), "it is the caller's: {:?}", messages[0].loud_spans());

@@ -195,9 +195,17 @@ impl Offhook {
 
     /// The sum of all children of a metric whose line begins like this.
     pub async fn metric(&self, name: &str) -> f64 {
+        let [value] = self.metrics([name]).await;
+        value
+    }
+
+    /// Like `metric`, for several names on one page: figures of one moment.
+    pub async fn metrics<const N: usize>(&self, names: [&str; N]) -> [f64; N] {
         let (_, text) = self.page("metrics").await;
-        let values = text.lines().filter(|line| line.starts_with(name)).filter_map(|line| line.rsplit(' ').next());
-        values.filter_map(|value| value.parse::<f64>().ok()).sum()
+        names.map(|name| {
+            let values = text.lines().filter(|line| line.starts_with(name)).filter_map(|line| line.rsplit(' ').next());
+            values.filter_map(|value| value.parse::<f64>().ok()).sum()
+        })
     }
 
     pub async fn wait_metric(&self, name: &str, at_least: f64, within: Duration) {

@@ -31,6 +31,7 @@ pub enum Wide {
 /// What the phone has reported so far.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
+    /// Ringing before the answer.
     pub ringing: bool,
     pub established: Option<Instant>,
     /// Why the call ended, in the phone's words; empty after an ordinary hang-up.

@@ -46,6 +46,8 @@ pub enum Flow {
     Unanswered,
     /// Each frame of a call's audio reaches Asterisk twenty times: a backlog of nineteen seconds in one.
     Repeats,
+    /// The next frame of a call's audio reaches Asterisk this many times; all else passes once.
+    Ahead(usize),
     /// Both ways; and offhook is told this once, by text between the audio.
     Says(&'static str),
     /// Closed on both sides.
@@ -201,11 +203,11 @@ struct Frames {
 }
 
 impl Frames {
-    /// What is to be passed on now: whole frames, those of audio as often as this.
-    fn pass(&mut self, bytes: &[u8], times: usize) -> Vec<u8> {
+    /// What is to be passed on now: whole frames, each of audio as often as this says.
+    fn pass(&mut self, bytes: &[u8], mut times: impl FnMut() -> usize) -> Vec<u8> {
         const BINARY: u8 = 2;
         self.each(bytes, |frame, out| {
-            let times = if frame[0] & 0x0f == BINARY { times } else { 1 };
+            let times = if frame[0] & 0x0f == BINARY { times() } else { 1 };
             out.extend(frame.repeat(times));
         })
     }
@@ -240,10 +242,17 @@ impl Frames {
 }
 
 /// What a connection tells Asterisk, as this proxy lets it pass.
-fn told(bytes: &[u8], carries: Option<Carries>, now: Flow, nature: &Nature, frames: &mut Frames) -> Vec<u8> {
+fn told(bytes: &[u8], carries: Option<Carries>, now: &mut Flow, nature: &Nature, frames: &mut Frames) -> Vec<u8> {
     match (carries, nature.changes) {
-        (Some(Carries::Media), _) if nature.mutes => frames.pass(bytes, 0),
-        (Some(Carries::Media), _) => frames.pass(bytes, if now == Flow::Repeats { REPEATED } else { 1 }),
+        (Some(Carries::Media), _) if nature.mutes => frames.pass(bytes, || 0),
+        (Some(Carries::Media), _) => frames.pass(bytes, || match *now {
+            Flow::Repeats => REPEATED,
+            Flow::Ahead(times) => {
+                *now = Flow::Passes;
+                times
+            }
+            _ => 1,
+        }),
         (Some(Carries::Requests), Some((from, to))) => match String::from_utf8(bytes.to_vec()) {
             Ok(text) => text.replace(from, to).into(),
             Err(other) => other.into_bytes(),
@@ -331,7 +340,7 @@ async fn wire(
                     if carries == nature.refuses {
                         return;
                     }
-                    let told = told(&up[..length], carries, now, &nature, &mut ours);
+                    let told = told(&up[..length], carries, &mut now, &nature, &mut ours);
                     if now == Flow::Delays {
                         delayed.extend_from_slice(&told);
                         if delayed.len() > HELD_MAX {

@@ -235,7 +235,7 @@ impl Handset {
     }
 
     pub fn rings(&self) {
-        self.line().seen.send_modify(|seen| seen.ringing = true);
+        self.line().seen.send_modify(|seen| seen.ringing |= seen.established.is_none());
     }
 
     pub fn established(&self) {

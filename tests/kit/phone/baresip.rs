@@ -299,7 +299,7 @@ fn note(seen: &mut Seen, event: &serde_json::Value) {
         seen.peer = (text("peerdisplayname"), text("peeruri"));
     }
     match event["type"].as_str().unwrap_or_default() {
-        "CALL_RINGING" | "CALL_INCOMING" => seen.ringing = true,
+        "CALL_RINGING" | "CALL_INCOMING" => seen.ringing |= seen.established.is_none(),
         "CALL_DTMF_START" => seen.keys.push_str(&text("param")),
         "CALL_ESTABLISHED" => seen.established = Some(Instant::now()),
         "CALL_CLOSED" => seen.ended = Some((Instant::now(), text("param"))),
