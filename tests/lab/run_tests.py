@@ -67,14 +67,18 @@ ALONE = (("prometheus::load", "web::beside_asterisk"), ("web::newcomer",))
 REAL_TIME = ("::real::", "::only_real::", "stages::programs", "clock::")
 SCENES = Run("whole_calls", threads=3 * CORES, only=REAL_TIME, real=True, limit=300)
 
+# Tests of the program `house` that wait for other programs within a limit, which those do not keep in idle time.
+LIMITED = ("what_the_compose_file_starts_carries_a_call", "mcp_python_client::")
+
 # What computes has as many threads as there are cores; what also waits for time, a browser or another program has more. Two runs are
 # under way at a time: one in real time, which waits for most of it, and one that computes and makes way for it.
 PLAN = [
     # The limit allows for a load on every core, beside which it begins to compute when nothing runs in real time.
     Run("whole_calls", threads=2 * CORES, skip=REAL_TIME, limit=1200, in_memory=True, beside=True),
-    Run("house", threads=CORES, beside=True),
+    Run("house", skip=LIMITED, beside=True),
     Run("*", beside=True),
     Run("lib", threads=3 * CORES),
+    Run("house", threads=3 * CORES, only=LIMITED),
     SCENES,
     Run("real", threads=3 * CORES, skip=sum(ALONE, ()), limit=900),
     *(Run("real", only=group, alone=True) for group in ALONE),
