@@ -1,26 +1,33 @@
 //! Calls whose answers are late, too long, misshapen, or never come; and the other calls beside them.
 
 use super::desk::*;
-use offhook::{mcp::State, tool::ToolError};
-use serde_json::json;
+use offhook::{
+    mcp::State,
+    tool::{ToolError, Toolbox},
+};
+use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 /// M5: a call ends at its own limit and the server is told which; the late answer is dropped, and no other call waits.
 #[tokio::test]
 async fn a_slow_tool_costs_its_own_call_and_no_other() {
-    let desk = Desk::open(&[("slow", faulty("plain", ", defaults: { timeout_ms: 1500 }"))]);
+    let mut desk = Desk::open(&[("slow", faulty("plain", ", defaults: { timeout_ms: 60000 }"))]);
     desk.until("slow", State::Up).await;
-    let toolbox = desk.toolbox();
-    let began = Instant::now();
-    let slow = {
-        let toolbox = Arc::clone(&toolbox);
-        tokio::spawn(async move { call(&toolbox, "mcp_slow_sleep", json!({ "seconds": 30 })).await })
+    let patient = desk.toolbox();
+    desk.limit("slow", Duration::from_millis(1500));
+    let hasty = desk.toolbox();
+    let spawned = |toolbox: &Arc<Toolbox>, tool: &'static str, arguments: Value| {
+        let toolbox = Arc::clone(toolbox);
+        tokio::spawn(async move { call(&toolbox, tool, arguments).await })
     };
+    let began = Instant::now();
+    let slow = spawned(&hasty, "mcp_slow_sleep", json!({ "seconds": 30 }));
+    let endless = spawned(&patient, "mcp_slow_hang", json!({}));
     for _ in 0..5 {
-        done(call(&toolbox, "mcp_slow_echo", json!({ "text": "Meanwhile." })).await);
+        done(call(&patient, "mcp_slow_echo", json!({ "text": "Meanwhile." })).await);
     }
-    assert!(!slow.is_finished(), "five calls were answered meanwhile");
+    assert!(!endless.is_finished(), "five calls were answered meanwhile");
     let failure = failed(slow.await.unwrap());
     assert_eq!((failure.kind, failure.retryable), (ToolError::Timeout, true));
     assert!(began.elapsed() >= Duration::from_millis(1400), "but for a moment to tell the server");
@@ -28,12 +35,12 @@ async fn a_slow_tool_costs_its_own_call_and_no_other() {
     assert!(cancelled[0]["params"]["requestId"].is_number(), "{cancelled:?}");
 
     // This one answers when it is told that nobody waits.
-    let failure = failed(call(&toolbox, "mcp_slow_late", json!({})).await);
+    let failure = failed(call(&hasty, "mcp_slow_late", json!({})).await);
     assert_eq!(failure.kind, ToolError::Timeout);
     let cancelled = desk.until_events("cancelled", 2).await;
     assert_ne!(cancelled[0]["params"]["requestId"], cancelled[1]["params"]["requestId"]);
     for text in ["One.", "Two."] {
-        assert_eq!(done(call(&toolbox, "mcp_slow_echo", json!({ "text": text })).await).0, text);
+        assert_eq!(done(call(&patient, "mcp_slow_echo", json!({ "text": text })).await).0, text);
     }
     let status = desk.status("slow");
     assert_eq!((status.state, status.restarts), (State::Up, 0), "{status:?}");
@@ -60,9 +67,9 @@ async fn a_call_that_nobody_waits_for_is_cancelled() {
 /// M5: two hundred calls share one server, and no one of them waits for the slowest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_hundred_calls_none_waits_for_the_slowest() {
-    let desk = Desk::open(&[("busy", faulty("plain", ""))]);
+    let desk = Desk::open(&[("busy", faulty("plain", ", defaults: { timeout_ms: 60000 }"))]);
     desk.until("busy", State::Up).await;
-    none_waits_for_the_slowest(&desk.toolbox(), "mcp_busy_sleep", |index| match index % 3 {
+    none_waits_for_the_slowest(&desk.toolbox(), "mcp_busy_hang", |index| match index % 3 {
         0 => ("mcp_busy_echo", json!({ "text": "Here." })),
         1 => ("mcp_busy_sum", json!({ "a": index, "b": 1 })),
         _ => ("mcp_busy_big", json!({ "bytes": 5000 })),
@@ -114,7 +121,7 @@ async fn a_result_of_ten_megabytes_fails_its_own_call() {
 /// M17: a result that is not as MCP has it is a failure, or as much of an answer as it is; the server stays.
 #[tokio::test]
 async fn results_of_the_wrong_shape_are_told_and_do_no_harm() {
-    let desk = Desk::open(&[("odd", faulty("structured-garbage", ", defaults: { timeout_ms: 400 }"))]);
+    let mut desk = Desk::open(&[("odd", faulty("structured-garbage", ", defaults: { timeout_ms: 60000 }"))]);
     desk.until("odd", State::Up).await;
     for (tool, why) in [
         ("content_string", "content is no list"),
@@ -132,8 +139,10 @@ async fn results_of_the_wrong_shape_are_told_and_do_no_harm() {
     let (message, data) = done(desk.call("mcp_odd_structured_list", json!({})).await);
     assert_eq!((message.as_str(), data), ("1", json!([1])));
     // Neither result nor error is no answer at all.
+    desk.limit("odd", Duration::from_millis(400));
     let failure = failed(desk.call("mcp_odd_no_result", json!({})).await);
     assert_eq!(failure.kind, ToolError::Timeout);
+    desk.limit("odd", PATIENCE);
     assert_eq!(done(desk.call("mcp_odd_echo", json!({ "text": "Here." })).await).0, "Here.");
     assert_eq!((desk.status("odd").state, desk.status("odd").restarts), (State::Up, 0));
     desk.fleet.stop().await;

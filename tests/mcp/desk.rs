@@ -90,6 +90,11 @@ impl Desk {
         config::load(&path, &|_| None, provider::catalog()).unwrap_or_else(|problems| panic!("{problems:?}"))
     }
 
+    /// Sets the limit of a server's calls, for the toolboxes that are made from then on.
+    pub fn limit(&mut self, server: &str, limit: Duration) {
+        self.config.mcp.servers.get_mut(server).unwrap().defaults.timeout = limit;
+    }
+
     pub fn status(&self, server: &str) -> ServerStatus {
         self.fleet.status(&self.config.mcp)[server].clone()
     }
@@ -240,8 +245,8 @@ pub fn done(outcome: ToolOutcome) -> (String, Value) {
     }
 }
 
-/// Twenty calls of `slow`, which takes 5 s, and 180 others: those are all answered before any of the slow ones. Twenty,
-/// so that a client with a queue of places for a few would be full of them.
+/// Twenty calls of `slow`, which never answers, and 180 others: those are all answered meanwhile. Twenty, so that a client
+/// with a queue of places for a few would be full of them.
 pub async fn none_waits_for_the_slowest(
     toolbox: &Arc<Toolbox>,
     slow: &'static str,
@@ -251,7 +256,7 @@ pub async fn none_waits_for_the_slowest(
         let toolbox = Arc::clone(toolbox);
         tokio::spawn(async move { done(call(&toolbox, tool, arguments).await) })
     };
-    let slowest: Vec<_> = (0..20).map(|_| of(slow, serde_json::json!({ "seconds": 5 }))).collect();
+    let slowest: Vec<_> = (0..20).map(|_| of(slow, serde_json::json!({}))).collect();
     let others: Vec<_> = (0..180).map(other).map(|(tool, arguments)| of(tool, arguments)).collect();
     for other in others {
         other.await.unwrap();

@@ -2,7 +2,10 @@
 
 use super::{
     desk::*,
-    kit::mcp_stand_in::{Asked, KEY, Manner, StandIn, TOKEN},
+    kit::{
+        mcp_stand_in::{Asked, KEY, Manner, StandIn, TOKEN},
+        tied::free_ports,
+    },
 };
 use offhook::{mcp::State, telemetry::LogCapture, tool::ToolError};
 use serde_json::json;
@@ -57,9 +60,9 @@ async fn an_endpoint_is_spoken_to_as_the_protocol_has_it() {
 async fn of_two_hundred_calls_over_http_none_waits_for_the_slowest() {
     for sse in [false, true] {
         let stand_in = StandIn::start(Manner { sse, ..Manner::default() });
-        let desk = open(&stand_in, "");
+        let desk = open(&stand_in, ", defaults: { timeout_ms: 60000 }");
         desk.until("far", State::Up).await;
-        none_waits_for_the_slowest(&desk.toolbox(), "mcp_far_sleep", |index| match index % 2 {
+        none_waits_for_the_slowest(&desk.toolbox(), "mcp_far_hang", |index| match index % 2 {
             0 => ("mcp_far_echo", json!({ "text": "Here." })),
             _ => ("mcp_far_sleep", json!({ "seconds": 0.05 })),
         })
@@ -132,7 +135,7 @@ async fn an_endpoint_that_refuses_or_hangs_is_tried_until_it_is_well() {
     ];
     for (manner, reason) in bad {
         let stand_in = StandIn::start(manner.clone());
-        let desk = open(&stand_in, ", defaults: { start_timeout_ms: 500 }");
+        let desk = open(&stand_in, if manner.hangs { ", defaults: { start_timeout_ms: 500 }" } else { "" });
         let status = desk.when("far", "tried twice", |status| status.restarts >= 2).await;
         assert_ne!(status.state, State::Up);
         let why = desk.when("far", "told", |status| status.last_error.is_some()).await.last_error.unwrap();
@@ -180,7 +183,7 @@ async fn secrets_reach_nobody_but_the_endpoint() {
 async fn a_server_of_others_is_listed_and_called_over_http() {
     let script = built("npm/node_modules/@modelcontextprotocol/server-everything/dist/index.js");
     assert!(script.exists(), "{} is missing; tests/lab/setup.sh all installs it", script.display());
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_ports(1);
     let mut server = tokio::process::Command::new("node")
         .arg(&script)
         .arg("streamableHttp")
