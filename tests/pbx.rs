@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 const UP_WITHIN: Duration = Duration::from_secs(20);
-const DOWN_WITHIN: Duration = Duration::from_secs(10);
+const DOWN_WITHIN: Duration = Duration::from_secs(30);
 const ASK_EVERY: Duration = Duration::from_millis(50);
 const RTP_PORTS: u16 = 20;
 

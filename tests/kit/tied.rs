@@ -13,8 +13,8 @@ use std::{
 };
 use tokio::process::{Child, ChildStdin, Command};
 
-/// Longer than `tied.sh` needs to end a program that will not.
-const STOP_WITHIN: Duration = Duration::from_secs(5);
+/// Longer than `tied.sh` needs to end a program that will not, also on a machine under load.
+const STOP_WITHIN: Duration = Duration::from_secs(30);
 
 pub struct Tied {
     pid_file: PathBuf,

@@ -195,8 +195,11 @@ async fn reloads_at_once_and_a_stop_leave_nothing_behind() {
     let replace = || desk.fleet.replace(&desk.config.mcp);
     tokio::join!(replace(), replace(), async { desk.fleet.start(&desk.config.mcp) }, replace());
     desk.until("plain", State::Up).await;
-    let (started, ended) = (desk.events("start").len(), desk.events("eof").len());
-    assert!(started <= ended + 1, "{started} were started, {ended} ended");
+    // A server that is ended in the middle of its start is killed, and writes nothing of it.
+    let started = desk.events("start");
+    for earlier in &started[..started.len() - 1] {
+        until_dead(earlier["pid"].as_u64().unwrap()).await;
+    }
     tokio::join!(replace(), desk.fleet.stop(), replace());
     for start in desk.events("start") {
         until_dead(start["pid"].as_u64().unwrap()).await;

@@ -14,13 +14,16 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+import mcp.client.stdio
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 from mcp import Client, MCPError, StdioServerParameters
 
 # No tool here has more to do than to read a file; what takes longer hangs.
-CALL_SECONDS = 5
-SESSION_SECONDS = 30
+CALL_SECONDS = 30
+SESSION_SECONDS = 300
+# How long a server may take to end after its input was closed, before the client sends it a signal.
+END_SECONDS = 30
 # What every model provider takes for a name.
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # The server under a shell that writes down how it ended, if it was let end.
@@ -34,6 +37,7 @@ class Good:
     tool: str
     arguments: dict
     expected: dict
+    seconds: float = CALL_SECONDS
 
 
 @dataclass
@@ -50,6 +54,7 @@ class Plan:
     arguments: list[str]
     calls: list[Good | Bad]
     modes: tuple[str, ...] = ("legacy", "auto")
+    end_seconds: float = END_SECONDS
 
 
 def phonebook(folder):
@@ -101,8 +106,12 @@ def aviation_atis(folder):
 
 def faulty(*arguments):
     """Plans for tests/kit/mcp/faulty.py, to see that this check finds something."""
-    calls = [Good("sum", {"a": 1, "b": 1}, {"sum": 3}), Good("fail", {}, {}), Good("hang", {}, {}), Bad("echo", {})]
-    return lambda _: Plan("faulty", [*arguments], calls if arguments == ("plain",) else [], modes=("legacy",))
+    hang = Good("hang", {}, {}, seconds=2)
+    calls = [Good("sum", {"a": 1, "b": 1}, {"sum": 3}), Good("fail", {}, {}), hang, Bad("echo", {})]
+    # A stubborn server does not end however long it is waited for.
+    end_seconds = 2 if arguments == ("stubborn",) else END_SECONDS
+    calls = calls if arguments == ("plain",) else []
+    return lambda _: Plan("faulty", [*arguments], calls, modes=("legacy",), end_seconds=end_seconds)
 
 
 PLANS = {
@@ -182,7 +191,7 @@ async def check_call(client, tools, call):
     sent = [problem.message for problem in Draft202012Validator(tool.input_schema).iter_errors(call.arguments)]
     if sent:
         return [f"the inputSchema refuses good arguments: {'; '.join(sent)}"]
-    result = await asyncio.wait_for(client.call_tool(call.tool, call.arguments), CALL_SECONDS)
+    result = await asyncio.wait_for(client.call_tool(call.tool, call.arguments), call.seconds)
     return list(check_result(call, tool, result))
 
 
@@ -202,7 +211,7 @@ async def check_session(client, plan):
             for problem in await check_call(client, tools, call):
                 yield f"{where}: {problem}"
         except TimeoutError:
-            yield f"{where}: no answer in {CALL_SECONDS} s"
+            yield f"{where}: no answer in time"
         except (MCPError, RuntimeError) as why:
             yield f"{where}: {why}"
     uncalled = set(tools) - {call.tool for call in plan.calls if isinstance(call, Good)}
@@ -234,6 +243,7 @@ async def check(plan, mode, program, folder):
 def main():
     name, program, folder = sys.argv[1:]
     plan = PLANS[name](Path(folder))
+    mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT = plan.end_seconds
     problems = [p for mode in plan.modes for p in asyncio.run(check(plan, mode, program, Path(folder)))]
     print("\n".join(problems) or f"{plan.server}: {len(plan.calls)} calls, all as they should be")
     return 1 if problems else 0

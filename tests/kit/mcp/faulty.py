@@ -457,7 +457,8 @@ MODES = {
     "plain": Mode(),
     "exit": Mode(at_start=exit_at_once),
     "exit-every-second": Mode(at_start=exit_in_a_second),
-    "closes": Mode(closes=True),
+    # A list could not be written any more, which ends it with a status of its own.
+    "closes": Mode(closes=True, lists=False),
     "mute": Mode(at_start=mute),
     "garbage": Mode(before=NOT_RPC),
     "megabytes": Mode(after_initialize=bytes_without_end),
