@@ -1,5 +1,6 @@
 //! An HTTP endpoint that speaks MCP, and misbehaves when one of its tools is called.
 
+use crate::tied::free_ports;
 use axum::{
     Json, Router,
     body::{Body, Bytes},
@@ -75,7 +76,8 @@ enum Home {
 impl StandIn {
     pub fn start(manner: Manner) -> Self {
         let shared = Arc::new(Shared { manner: Mutex::new(manner), asked: Mutex::default() });
-        let mut stand_in = Self { address: ([127, 0, 0, 1], 0).into(), shared, home: None };
+        // Nothing else takes the port while the endpoint is away.
+        let mut stand_in = Self { address: ([127, 0, 0, 1], free_ports(1)).into(), shared, home: None };
         stand_in.come_back();
         stand_in
     }

@@ -1,6 +1,7 @@
 //! Action servers that die and come back: programs, and servers with a thread of their own, in real time.
 
 use super::*;
+use crate::kit::tied::free_ports;
 use tempfile::TempDir;
 use tokio::runtime;
 
@@ -53,8 +54,8 @@ async fn a_command_that_dies_in_the_middle_of_a_call_runs_the_next_action() {
 struct Mortal(Option<runtime::Runtime>);
 
 impl Mortal {
-    /// `port`: 0, or that of one that has just died.
-    async fn at(port: u16, answers: bool) -> (Self, u16, Calls) {
+    /// `port`: the test's own, which one that has just died may still hold.
+    async fn at(port: u16, answers: bool) -> (Self, Calls) {
         let (router, calls) = served(answers);
         let bound = timeout(PATIENCE, async {
             loop {
@@ -66,10 +67,9 @@ impl Mortal {
         });
         let listener = bound.await.expect("the port is free again");
         listener.set_nonblocking(true).unwrap();
-        let port = listener.local_addr().unwrap().port();
         let own = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         own.spawn(async move { axum::serve(TcpListener::from_std(listener).unwrap(), router).await });
-        (Self(Some(own)), port, calls)
+        (Self(Some(own)), calls)
     }
 }
 
@@ -94,7 +94,8 @@ async fn an_http_server_that_dies_in_the_middle_of_a_call_runs_the_next_action()
         asks.join(", ")
     );
     let engine = super::engine(folder.path(), "", &agents).await;
-    let (mortal, port, calls) = Mortal::at(0, false).await;
+    let port = free_ports(1);
+    let (mortal, calls) = Mortal::at(port, false).await;
     let registered = ask(&engine, json!([registers(&format!("http://127.0.0.1:{port}/mcp"))])).await;
     assert_eq!(registered[0]["answer"]["success"], true, "{registered:?}");
     engine.tools_there("farm", PATIENCE).await;
@@ -107,7 +108,7 @@ async fn an_http_server_that_dies_in_the_middle_of_a_call_runs_the_next_action()
     asked.await.expect("the call runs its tool");
     drop(mortal);
     until(&engine, "offhook_tool_calls_total{outcome=\"transient\",tool=\"mcp_vam_market_lookup\"} 1").await;
-    let (_reborn, _, calls) = Mortal::at(port, true).await;
+    let (_reborn, calls) = Mortal::at(port, true).await;
     let again = timeout(PATIENCE, async {
         while calls.lock().unwrap().is_empty() {
             sleep(Duration::from_millis(10)).await;
