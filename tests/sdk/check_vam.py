@@ -54,7 +54,7 @@ def generated(folder):
 
 
 def converse(asked, action, session, stream, stubs):
-    """Holds a conversation: {"session": {…}, "tone": SECONDS, "silence": SECONDS, "interrupts": true, "chunks": [{…}], "at": SECONDS, "end": true}.
+    """Holds a conversation: {"session": {…}, "tone": SECONDS, "silence": SECONDS, "until": NAMES, "interrupts": true, "chunks": [{…}], "at": SECONDS, "end": true}.
 
     Sends a tone, then silence, at the pace of speech, and its `chunks`, as they are, `at` this time, first of all by default;
     with `interrupts` marks what it sends as voiced once the gateway has spoken for 300 ms. Ends by EndSession with `end`, else by closing its side;
@@ -64,6 +64,8 @@ def converse(asked, action, session, stream, stubs):
     is what cannot be decoded. Answers are held back for `delay` seconds of chunks. Told as well is how long after the first
     action the agent spoke. With `packets`, these are sent instead of tone and silence, one each 20 ms; with `keep`, the bytes
     of what came are told. Both are in base64. A chunk of `raw` is sent as these bytes, in base64 too, in place of a message.
+    With `until`, it sends no more once events of these names have come in this order, whatever came between them; a transcript is
+    `words`. What is to be sent is then only a limit.
     """
     sessions, streams = stubs
     begun = sessions.InitSession(json_format.ParseDict(asked["session"], session.SessionInitRequest()), timeout=DEADLINE)
@@ -73,7 +75,7 @@ def converse(asked, action, session, stream, stubs):
     codec = begun.negotiated_audio_profile.codec
     state = {"spoken": 0.0, "voiced": None, "over": False, "acted": None}
     ended = threading.Event()
-    results, held, answers = queue.SimpleQueue(), [], iter(asked.get("answers", []))
+    results, held, answers, names = queue.SimpleQueue(), [], iter(asked.get("answers", [])), []
     loud = struct.pack(f"<{rate // 50}h", *(int(12000 * math.sin(n * 440 * 2 * math.pi / rate)) for n in range(rate // 50)))
 
     def message(number, audio, voiced=False):
@@ -81,12 +83,22 @@ def converse(asked, action, session, stream, stubs):
         chunk.vad_hint = stream.VAD_SIGNAL_VOICED if voiced else stream.VAD_SIGNAL_UNVOICED
         return stream.ClientStreamMessage(audio_chunk=chunk)
 
+    def tell(event):
+        told["events"].append(event)
+        names.append(event["event"])
+
+    def satisfied():
+        came = iter(list(names))
+        return "until" in asked and all(name in came for name in asked["until"].split(" "))
+
     def sends():
         began, tones = time.monotonic(), int(asked.get("tone", 0) * 50)
         packets = [base64.b64decode(packet) for packet in asked.get("packets", [])]
         for number in range(len(packets) or tones + int(asked.get("silence", 0) * 50)):
             if state["over"]:
                 return
+            if satisfied():
+                break
             for chunk in asked.get("chunks", []) if number == int(asked.get("at", 0) * 50) else []:
                 if "raw" in chunk:
                     yield base64.b64decode(chunk["raw"])
@@ -129,7 +141,7 @@ def converse(asked, action, session, stream, stubs):
             kind, now = came.WhichOneof("payload"), time.monotonic()
             if kind == "turn_signal":
                 event = stream.TurnEvent.Name(came.turn_signal.event).removeprefix("TURN_EVENT_")
-                told["events"].append({"event": event, "turn_id": came.turn_signal.turn_id, "at_ms": round((now - opened) * 1000)})
+                tell({"event": event, "turn_id": came.turn_signal.turn_id, "at_ms": round((now - opened) * 1000)})
                 if event == "SPEAKING" and not state["spoken"]:
                     state["spoken"] = now
                 if event == "INTERRUPTED" and state["voiced"]:
@@ -139,7 +151,7 @@ def converse(asked, action, session, stream, stubs):
                 if last.get("event") != "audio":
                     last = {"event": "audio", "ms": 0, "final": False, "codec": session.AudioCodec.Name(chunk.codec)}
                     last["at_ms"] = round((now - opened) * 1000)
-                    told["events"].append(last)
+                    tell(last)
                 if state["acted"]:
                     told.setdefault("spoke_after_action_ms", round((now - state["acted"]) * 1000))
                 last["ms"] += chunk.duration_ms
@@ -148,11 +160,11 @@ def converse(asked, action, session, stream, stubs):
                 last["final"] = chunk.is_final
             elif kind == "stream_error":
                 error = json_format.MessageToDict(came.stream_error, preserving_proto_field_name=True)
-                told["events"].append({"event": error["code"].removeprefix("STREAM_ERROR_CODE_"), **error})
+                tell({"event": error["code"].removeprefix("STREAM_ERROR_CODE_"), **error})
             elif kind == "action_request_payload":
                 request = action.ActionRequestEnvelope.FromString(came.action_request_payload)
                 state["acted"] = state["acted"] or now
-                told["events"].append({"event": "ACTION", **json_format.MessageToDict(request, preserving_proto_field_name=True)})
+                tell({"event": "ACTION", **json_format.MessageToDict(request, preserving_proto_field_name=True)})
                 for result in next(answers, []):
                     if result == "garbage":
                         results.put(b"\xff\xff\xff")
@@ -161,9 +173,10 @@ def converse(asked, action, session, stream, stubs):
                     results.put(json_format.ParseDict(fields, action.ActionResultEnvelope()).SerializeToString())
             elif kind == "transcript_event":
                 words = json_format.MessageToDict(came.transcript_event, preserving_proto_field_name=True)
+                names.append("words")
                 told.setdefault("words", []).append({**words, "at_ms": round((now - opened) * 1000)})
             else:
-                told["events"].append({"event": kind, **json_format.MessageToDict(getattr(came, kind), preserving_proto_field_name=True)})
+                tell({"event": kind, **json_format.MessageToDict(getattr(came, kind), preserving_proto_field_name=True)})
         told["code"] = "OK"
     except grpc.RpcError as error:
         told["code"] = error.code().name

@@ -178,7 +178,8 @@ fn the_time_of_one_tool_is_the_time_of_its_action() {
     });
 }
 
-/// V8: the answer is not spoken before the result is there. (A filler would be, after 1.3 s.)
+/// V8, V25: the action is sent within 50 ms, and the answer is not spoken before the result is there. (A filler would be,
+/// after 1.3 s.)
 #[test]
 fn the_agent_waits_for_the_result_and_then_speaks() {
     virtual_time::run(|| async {
@@ -190,6 +191,8 @@ fn the_agent_waits_for_the_result_and_then_speaks() {
         talk["delay"] = json!(1);
         let told = ask(&engine, json!([talk])).await.remove(0);
         assert!(told["spoke_after_action_ms"].as_u64().is_some_and(|spoke| spoke >= 950), "{told}");
+        let sent = counted(&engine, "offhook_vam_action_emission_seconds_bucket{le=\"0.05\"} 1");
+        assert!(sent, "{}", engine.metrics().text());
         engine.stop().await;
     });
 }

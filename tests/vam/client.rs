@@ -145,6 +145,8 @@ async fn request(grpc: &mut Grpc<Channel>, method: &str, asked: &Value) -> Value
 struct Shared {
     spoken: Option<Instant>,
     voiced: Option<Instant>,
+    /// What the conversation goes on for has been told.
+    satisfied: bool,
     over: bool,
     ended: bool,
     /// Answers to actions, encoded, that are not sent yet.
@@ -199,6 +201,9 @@ impl Speaker {
         for number in 0..count {
             if self.shared.lock().unwrap().over {
                 return;
+            }
+            if self.shared.lock().unwrap().satisfied {
+                break;
             }
             for chunk in chunks.iter().filter(|_| number == self.frames("at")) {
                 match chunk["raw"].as_str() {
@@ -256,8 +261,8 @@ async fn ends(mut grpc: Grpc<Channel>, session_id: String, opened: Instant, shar
     shared.ended = true;
 }
 
-/// Holds a conversation: `{"session": {…}, "tone": SECONDS, "silence": SECONDS, "interrupts": true, "chunks": [{…}], "at":
-/// SECONDS, "end": true}`, with the meanings that `tests/sdk/check_vam.py` tells.
+/// Holds a conversation: `{"session": {…}, "tone": SECONDS, "silence": SECONDS, "until": NAMES, "interrupts": true, "chunks":
+/// [{…}], "at": SECONDS, "end": true}`, with the meanings that `tests/sdk/check_vam.py` tells.
 async fn converse(grpc: &mut Grpc<Channel>, asked: &Value) -> Value {
     let begins = Request::new(bytes_of("SessionInitRequest", &asked["session"]));
     let begun = json_of("SessionInitResponse", &unary(grpc, path("Session", "InitSession"), begins).await.unwrap());
@@ -288,7 +293,11 @@ async fn converse(grpc: &mut Grpc<Channel>, asked: &Value) -> Value {
             let mut came = answer.into_inner();
             loop {
                 match came.message().await {
-                    Ok(Some(message)) => told.take(&json_of("GatewayStreamMessage", &message)),
+                    Ok(Some(message)) => {
+                        told.take(&json_of("GatewayStreamMessage", &message));
+                        let satisfied = asked["until"].as_str().is_some_and(|names| told.holds(names));
+                        shared.lock().unwrap().satisfied = satisfied;
+                    }
                     Ok(None) => break Ok(()),
                     Err(status) => break Err(status),
                 }
@@ -321,13 +330,26 @@ struct Told {
     acted: Option<Instant>,
     all: serde_json::Map<String, Value>,
     events: Vec<Value>,
+    /// Of the events, and `words` for each transcript.
+    names: Vec<String>,
 }
 
 impl Told {
     fn of(asked: &Value, opened: Instant, shared: Arc<Mutex<Shared>>) -> Self {
         let answers = asked["answers"].as_array().cloned().unwrap_or_default().into();
-        let (all, events) = (serde_json::Map::new(), Vec::new());
-        Self { keeps: asked["keep"] == true, opened, shared, answers, acted: None, all, events }
+        let (all, events, names) = (serde_json::Map::new(), Vec::new(), Vec::new());
+        Self { keeps: asked["keep"] == true, opened, shared, answers, acted: None, all, events, names }
+    }
+
+    fn push(&mut self, event: Value) {
+        self.names.push(event["event"].as_str().unwrap_or_default().to_owned());
+        self.events.push(event);
+    }
+
+    /// Whether these have been told in this order, whatever came between them.
+    fn holds(&self, names: &str) -> bool {
+        let mut told = self.names.iter();
+        names.split(' ').all(|name| told.any(|told| told == name))
     }
 
     fn take(&mut self, came: &Value) {
@@ -343,7 +365,7 @@ impl Told {
                 let event = payload["event"].as_str().unwrap_or("TURN_EVENT_UNSPECIFIED");
                 let event = event.trim_start_matches("TURN_EVENT_");
                 let turn_id = payload["turn_id"].as_str().unwrap_or_default();
-                self.events.push(json!({ "event": event, "turn_id": turn_id, "at_ms": at_ms }));
+                self.push(json!({ "event": event, "turn_id": turn_id, "at_ms": at_ms }));
                 let mut shared = self.shared.lock().unwrap();
                 if event == "SPEAKING" {
                     shared.spoken.get_or_insert(now);
@@ -356,7 +378,7 @@ impl Told {
                 if self.events.last().is_none_or(|last| last["event"] != "audio") {
                     let codec = payload["codec"].as_str().unwrap_or("AUDIO_CODEC_UNSPECIFIED");
                     let audio = json!({ "event": "audio", "ms": 0, "final": false, "codec": codec, "at_ms": at_ms });
-                    self.events.push(audio);
+                    self.push(audio);
                 }
                 if let Some(acted) = self.acted {
                     let spoke = ((now - acted).as_millis() as u64).into();
@@ -372,13 +394,13 @@ impl Told {
             }
             "stream_error" => {
                 let error = payload["code"].as_str().unwrap().trim_start_matches("STREAM_ERROR_CODE_");
-                self.events.push(named(error, payload));
+                self.push(named(error, payload));
             }
             "action_request_payload" => {
                 let bytes = BASE64_STANDARD.decode(payload.as_str().unwrap()).unwrap();
                 let request = json_of("ActionRequestEnvelope", &bytes);
                 self.acted.get_or_insert(now);
-                self.events.push(named("ACTION", &request));
+                self.push(named("ACTION", &request));
                 let answers = self.answers.pop_front();
                 for answer in answers.iter().flat_map(|answers| answers.as_array().unwrap()) {
                     let result = if answer == "garbage" {
@@ -394,9 +416,10 @@ impl Told {
             "transcript_event" => {
                 let mut words = payload.clone();
                 words["at_ms"] = at_ms.into();
+                self.names.push("words".into());
                 self.all.entry("words").or_insert_with(|| json!([])).as_array_mut().unwrap().push(words);
             }
-            other => self.events.push(named(other, payload)),
+            other => self.push(named(other, payload)),
         }
     }
 }

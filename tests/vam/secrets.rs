@@ -10,10 +10,10 @@ use tempfile::TempDir;
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
-/// A conversation whose caller has a number.
-fn converses(executes: bool, answers: Value) -> Value {
+/// A conversation whose caller has a number, until this has been told.
+fn converses(executes: bool, answers: Value, until: &str) -> Value {
     json!({
-        "method": "Converse", "silence": 2.5, "answers": [answers],
+        "method": "Converse", "silence": 40, "until": until, "answers": [answers],
         "session": {
             "session_id": Uuid::new_v4().to_string(), "auth_token": TOKEN, "caller_id": format!("+91{}", PRIVATE[2]),
             "requested_capabilities": { "action_execution": executes },
@@ -29,13 +29,13 @@ const ANSWERED: &str = "I have noted 2345-1234-6789 and abcde1234f, and I call +
 /// A conversation that is spoken: the user asks aloud, and the agent answers.
 fn speaks() -> Value {
     let mut samples = built_in_voice("When are you open, please?", Format::SLIN8);
-    samples.resize(samples.len() + 5 * 8_000, 0);
+    samples.resize(samples.len() + 40 * 8_000, 0);
     let packet = |frame: &[i16]| {
         let mut bytes = Vec::new();
         Format::SLIN8.encode(frame, &mut bytes);
         BASE64_STANDARD.encode(bytes)
     };
-    let mut spoken = converses(false, json!([]));
+    let mut spoken = converses(false, json!([]), "words SPEAKING audio END_OF_TURN");
     spoken["session"]["metadata"] = json!({ "context": "talks" });
     spoken["packets"] = samples.chunks_exact(160).map(packet).collect();
     spoken
@@ -102,10 +102,14 @@ async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
 
     let told = [&PRIVATE[..], &SPELLED].concat().join(" and ");
     let failed = json!([{ "status": "ACTION_STATUS_ERROR", "error_message": told }]);
-    let mut to_odd = converses(false, json!([]));
+    let mut to_odd = converses(false, json!([]), "SPEAKING");
     to_odd["session"]["metadata"] = json!({ "context": "odd" });
-    let conversations =
-        json!([converses(false, json!([])), converses(true, failed), converses(true, json!(["garbage"])), to_odd]);
+    let conversations = json!([
+        converses(false, json!([]), "SPEAKING"),
+        converses(true, failed, "ACTION SPEAKING"),
+        converses(true, json!(["garbage"]), "LLM_BACKEND_ERROR"),
+        to_odd,
+    ]);
     let told = ask(&engine, conversations).await;
     for (told, word) in told.iter().zip(["SPEAKING", "ACTION", "LLM_BACKEND_ERROR", "SPEAKING"]) {
         let met = told["events"].as_array().unwrap().iter().any(|event| event["event"] == word);
@@ -118,7 +122,7 @@ async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
     let text = [&PRIVATE[..], &SPELLED].concat().join(" or ");
     let found =
         json!([{ "status": "ACTION_STATUS_SUCCESS", "result": { "content": [{ "type": "text", "text": text }] } }]);
-    let told = ask(&engine, json!([converses(true, found)])).await.remove(0);
+    let told = ask(&engine, json!([converses(true, found, "ACTION SPEAKING")])).await.remove(0);
     assert_eq!(told["code"], "OK", "{told}");
     let printed = timeout(PATIENCE, async {
         let prints = |stream: &str| {
