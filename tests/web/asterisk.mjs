@@ -3,6 +3,7 @@
 import { createInterface } from "node:readline";
 import { PAGE, WIDE, accessible, browser, check, fits, has, logIn, watch } from "./desk.mjs";
 
+const PATHS = ["audiosocket/slin", "rtp/ulaw", "websocket/slin16"];
 const problems = [];
 const context = await browser({ viewport: WIDE });
 const page = context.pages()[0];
@@ -24,6 +25,14 @@ async function examines() {
 function found(findings, grade, says) {
   const told = findings.some((one) => one.grade === grade && one.says.includes(says));
   check(told, `${grade}: ${says}: is not in ${JSON.stringify(findings, null, 1)}`);
+}
+
+// A test call that arrives. That it took long, or lost a part, is a warning, and may be so on a machine under load.
+const isHeard = ({ says }) => says.includes("a test call is heard both ways") && !says.includes(" dB ");
+
+function heard(findings, path) {
+  const told = findings.some((one) => isHeard(one) && one.says.includes(`${path}: `));
+  check(told, `${path} is not heard in ${JSON.stringify(findings, null, 1)}`);
 }
 
 async function isConnected() {
@@ -65,9 +74,11 @@ const steps = {
   },
   "examines: all is well": async () => {
     const findings = await examines();
-    await page.getByText("All is well.").waitFor();
+    const wrong = findings.filter((one) => one.grade !== "ok" && !isHeard(one));
+    check(wrong.length === 0, JSON.stringify(wrong, null, 1));
+    if (findings.every((one) => one.grade === "ok")) await page.getByText("All is well.").waitFor();
     found(findings, "ok", "Stasis(offhook) leads to the engine that runs here");
-    for (const path of ["audiosocket/slin", "rtp/ulaw", "websocket/slin16"]) found(findings, "ok", `${path}: a test call is heard both ways`);
+    for (const path of PATHS) heard(findings, path);
     found(findings, "ok", "destinations.ann: desk@lab-targets exists");
   },
   "tests the audio paths": async () => {
@@ -76,8 +87,8 @@ const steps = {
     await page.getByRole("heading", { name: "What arrived" }).waitFor({ timeout: 60_000 });
     await fits(page, "system, audio tested");
     await accessible(page, "system, audio tested");
-    for (const path of ["audiosocket/slin", "rtp/ulaw", "websocket/slin16"]) {
-      const told = page.locator(".findings li.ok", { hasText: path });
+    for (const path of PATHS) {
+      const told = page.locator(".findings li", { hasText: `${path}: a test call is heard both ways` });
       await has(told, 1, `${path}: ${await page.locator(".findings").textContent()}`);
       for (const way of ["Caller → offhook", "offhook → caller"]) await told.getByText(way, { exact: false }).first().waitFor();
     }
@@ -89,7 +100,7 @@ const steps = {
     found(findings, "problem", "the module app_audiosocket does not run");
     found(findings, "problem", "module load app_audiosocket.so");
     found(findings, "warning", "the module func_dialplan does not run");
-    found(findings, "ok", "rtp/ulaw: a test call is heard both ways");
+    heard(findings, "rtp/ulaw");
   },
   "examines: nobody answers": async () => {
     const findings = await examines();

@@ -61,16 +61,19 @@ export async function triesAContext(page, look) {
   await page.getByRole("button", { name: "Try books in writing" }).click();
   await page.getByText("Which book?").waitFor();
   const pen = page.getByLabel("What the caller says");
-  check(await pen.evaluate((field) => field === document.activeElement), "who comes to write can begin");
+  // Who comes to write can begin.
+  await page.waitForFunction(() => document.activeElement?.id === "say");
   await pen.fill("The one about bees.");
   await pen.press("Enter");
   await page.getByText("The one about bees.").waitFor();
   await page.getByText("We have it.").waitFor();
-  check((await pen.inputValue()) === "", "the next text begins empty");
+  // The next text begins empty.
+  await page.waitForFunction(() => document.getElementById("say").value === "");
   await look(page, "a conversation in writing");
   const address = page.url();
   await page.locator("summary", { hasText: "Hang up" }).click();
   await page.getByRole("button", { name: "Hang up now" }).click();
+  await page.getByText("Nobody is on the line.").first().waitFor();
   await page.goto(address);
   await page.getByText("The one about bees.").waitFor();
   check(page.url().includes("/history/"), "it is kept like any call");
