@@ -4,6 +4,7 @@
 #[path = "../src/cli/bench/turns"]
 mod bench {
     pub mod conversation;
+    pub mod lines;
     pub mod people;
     pub mod recordings;
     pub mod set;
@@ -12,6 +13,7 @@ mod bench {
 
 use bench::{
     conversation::{Script, play},
+    lines::Line,
     people::{Bar, People, Row},
     recordings::{self, Half, Recording},
     set::{self, Label, Scene, Table},
@@ -119,6 +121,8 @@ const NOT_REACHED: &[(&str, Option<f64>, Option<f64>)] = &[
     ("sentence cut at a real pause, full stop written, 700 ms: not cut off", Some(0.0), None),
     ("sentence cut at a real pause, full stop written, 900 ms: not cut off", Some(0.0), None),
     ("gap after a complete sentence, p50", None, Some(763.0)),
+    ("short answers on a line at -45 dBFS: answered", Some(90.9), Some(90.9)),
+    ("sentences on a line with an echo of -12 dB after 150 ms: answered", Some(96.5), Some(96.5)),
     ("sentences with five voices 10 dB below: gap, p95", None, Some(2173.0)),
     ("agent heard over 10 s of a television at -40 dBFS, before the caller has spoken", Some(21.0), Some(21.0)),
     ("agent heard over 10 s of five voices at -40 dBFS, before the caller has spoken", Some(74.0), Some(74.0)),
@@ -186,7 +190,16 @@ fn on_a_quiet_line_all_of_the_agent_is_heard() {
     let lasts = Duration::from_secs(8);
     for kind in Kind::ALL {
         let agent = [greeting, greeting];
-        let script = Script { kind, agent, question: "", said: Vec::new(), background: None, full_stops: false, lasts };
+        let script = Script {
+            kind,
+            agent,
+            question: "",
+            said: Vec::new(),
+            background: None,
+            line: Line::Good,
+            full_stops: false,
+            lasts,
+        };
         let call = play(&script, Instant::now());
         let heard = 20 * call.audible.len();
         let audible = greeting.without_pauses().len() / 8;

@@ -2,6 +2,7 @@
 //! beside decoding the same audio and measuring its level alone, in the same run.
 
 mod conversation;
+mod lines;
 mod people;
 mod recordings;
 pub mod set;

@@ -37,6 +37,8 @@ pub struct VoiceDetector {
     network: Box<earshot::Detector>,
     widened: Widened,
     dither: Dither,
+    gain: Gain,
+    raises: bool,
     level: VoiceLevel,
     floor: NoiseFloor,
     noise: Noise,
@@ -56,6 +58,8 @@ impl VoiceDetector {
             network: Box::default(),
             widened: Widened::new(format),
             dither: Dither(1),
+            gain: Gain(Gain::BEGINS_DBFS),
+            raises: false,
             level: VoiceLevel::new(format.rate),
             floor: NoiseFloor::new(),
             noise: Noise(QUIET_LINE_DBFS),
@@ -65,6 +69,12 @@ impl VoiceDetector {
             samples: Vec::new(),
             wide: Vec::new(),
         }
+    }
+
+    /// Whether soft sound is raised from here on: it is where nobody can be interrupted, so that a soft caller is heard and what is
+    /// behind a caller stops no agent.
+    pub fn raise(&mut self, raises: bool) {
+        self.raises = raises;
     }
 
     /// Takes any number of bytes and appends a judgement for each frame that they complete.
@@ -96,6 +106,10 @@ impl VoiceDetector {
         self.widened.push(frame, &self.samples, &mut self.wide);
         let (quietest, loudest) = (*DITHER_DBFS.start(), *DITHER_DBFS.end());
         self.dither.add(&mut self.wide[before..], (quietest_heard - DITHER_BELOW_FLOOR_DB).clamp(quietest, loudest));
+        let gain = self.gain.of(level_dbfs);
+        if self.raises {
+            self.wide[before..].iter_mut().for_each(|sample| *sample = (*sample * gain).clamp(-1.0, 1.0));
+        }
         // 20 ms end one window or two; the surer one counts.
         let mut windows = self.wide.chunks_exact(WINDOW);
         let probability = windows.by_ref().map(|window| self.network.predict_f32(window)).fold(0.0, f32::max);
@@ -203,6 +217,25 @@ impl Dither {
             let noise = (self.0 >> 8) as f32 / (1 << 23) as f32 - 1.0;
             *sample = (*sample + noise * peak).clamp(-1.0, 1.0);
         }
+    }
+}
+
+/// Raises a soft caller to where the network knows speech: it misses half of what is said at -45 dBFS. Holds the loudest level so
+/// far, which fades, so that others behind a caller who has been heard are not raised.
+struct Gain(f32);
+
+impl Gain {
+    /// Louder sound is heard as it is.
+    const TARGET_DBFS: f32 = -30.0;
+    const BEGINS_DBFS: f32 = -45.0;
+    /// 0.5 dB in a second.
+    const FADES_DB: f32 = 0.01;
+    const MAX_DB: f32 = 15.0;
+
+    fn of(&mut self, level_dbfs: f32) -> f32 {
+        self.0 = level_dbfs.max(self.0 - Self::FADES_DB);
+        let raised_db = (Self::TARGET_DBFS - self.0).clamp(0.0, Self::MAX_DB);
+        10_f32.powf(raised_db / 20.0)
     }
 }
 
@@ -375,6 +408,38 @@ mod tests {
             let voiced = heard.iter().skip(25).filter(|heard| heard.probability > 0.5).count();
             assert!(voiced < heard.len() / 100, "{voiced} of {} frames at {level} dBFS", heard.len());
         }
+    }
+
+    fn heard_raised(audio: &[u8]) -> Vec<Heard> {
+        let (mut detector, mut heard) = (VoiceDetector::new(Format::SLIN8), Vec::new());
+        detector.raise(true);
+        detector.hear(audio, &mut heard);
+        heard
+    }
+
+    #[test]
+    fn a_soft_voice_is_speech_where_it_is_raised_and_the_noise_of_a_line_is_not() {
+        // At -45 dBFS.
+        let softer = |audio: Vec<u8>| -> Vec<u8> {
+            let samples = audio.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]]));
+            samples.flat_map(|sample| ((f32::from(sample) * 0.09) as i16).to_le_bytes()).collect()
+        };
+        let soft = softer(vowel(50));
+        let surely = |heard: &[Heard]| heard.iter().filter(|heard| heard.probability >= 0.5).count();
+        let (raised, not) = (surely(&heard_raised(&soft)), surely(&heard(Format::SLIN8, &soft)));
+        assert!(raised >= not + 10, "{raised} frames of 50 are speech, and {not} without it");
+        for level in [-60.0, -50.0, -40.0, -30.0] {
+            let voiced = surely(&heard_raised(&noise(level, 80_000))[25..]);
+            assert!(voiced < 5, "{voiced} frames at {level} dBFS");
+        }
+    }
+
+    #[test]
+    fn who_was_heard_loud_keeps_those_behind_them_soft() {
+        let mut gain = Gain(Gain::BEGINS_DBFS);
+        assert!(gain.of(-50.0) > 5.0, "15 dB");
+        assert!(gain.of(-20.0) < 1.01);
+        assert!((0..500).all(|_| gain.of(-45.0) < 1.01), "for ten seconds");
     }
 
     #[test]

@@ -128,11 +128,18 @@ impl FalseAlarm {
 pub trait Ears: Send {
     /// Appends a judgement for each 20 ms that `audio` completes.
     fn hear(&mut self, audio: &[u8], heard: &mut Vec<Heard>);
+
+    /// Whether the agent is silent from here on: a soft sound may be a caller then, and interrupts nobody.
+    fn agent_is_silent(&mut self, _silent: bool) {}
 }
 
 impl Ears for VoiceDetector {
     fn hear(&mut self, audio: &[u8], heard: &mut Vec<Heard>) {
         VoiceDetector::hear(self, audio, heard);
+    }
+
+    fn agent_is_silent(&mut self, silent: bool) {
+        self.raise(silent);
     }
 }
 
@@ -259,6 +266,7 @@ impl TurnTaker {
     /// One piece (as a rule 20 ms) of the caller that arrived at `now`.
     pub fn hear(&mut self, audio: &[u8], agent: AgentSound, now: Instant, out: &mut Vec<TurnEvent>) {
         let mut heard = std::mem::take(&mut self.heard);
+        self.ears.agent_is_silent(agent == AgentSound::Silent);
         self.ears.hear(audio, &mut heard);
         let frames = heard.len() as u32;
         for (index, heard) in heard.drain(..).enumerate() {

@@ -2,6 +2,7 @@
 //! the caller's line, a stand-in for the agent, and what each of them heard of the other.
 
 use super::{
+    lines::{Echo, FRAME_SAMPLES, Line},
     recordings::Sound,
     stand_in::{Asked, Kind, StandIn},
 };
@@ -19,7 +20,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-const FRAME_SAMPLES: usize = 160;
 const FRAME_MS: i64 = 20;
 /// A packet of the caller's arrives between two frames for them.
 const PHASE: Duration = Duration::from_millis(7);
@@ -61,6 +61,7 @@ pub struct Script<'a> {
     pub question: &'static str,
     pub said: Vec<(When, &'a Sound)>,
     pub background: Option<Background<'a>>,
+    pub line: Line,
     /// The recogniser ends what it writes with a full stop.
     pub full_stops: bool,
     /// How long the call goes on after the last recording, or altogether where there is none.
@@ -129,6 +130,7 @@ struct Call<'a> {
     begins: Vec<i64>,
     /// When the agent began to be heard, each time.
     utterances: Vec<Duration>,
+    echo: Echo,
     turn_began: Option<Duration>,
     ended: bool,
     record: Conversation,
@@ -168,6 +170,7 @@ impl<'a> Call<'a> {
             frame: 0,
             begins: Vec::new(),
             utterances: Vec::new(),
+            echo: Echo::default(),
             turn_began: None,
             ended: false,
             record: Conversation::default(),
@@ -198,6 +201,7 @@ impl<'a> Call<'a> {
                 audible = Some(clip);
             }
         }
+        let arrives = self.script.line.carries(self.frame as u64, &mut mixed, &self.echo);
         let samples = mixed.map(|sample| sample.clamp(-32_768.0, 32_767.0) as i16);
         let mut bytes = Vec::with_capacity(FRAME_SAMPLES);
         Format::ULAW.encode(&samples, &mut bytes);
@@ -206,7 +210,9 @@ impl<'a> Call<'a> {
         }
         self.frame += 1;
         self.advance(self.arrival(self.frame));
-        self.input(Input::Leg(LegEvent::Audio(bytes.into())));
+        if arrives {
+            self.input(Input::Leg(LegEvent::Audio(bytes.into())));
+        }
     }
 
     /// When the sound of a frame begins. Its packet arrives 20 ms later, when it is whole.
@@ -298,6 +304,7 @@ impl<'a> Call<'a> {
     fn play_frame(&mut self, frame: &[u8]) {
         let mut samples = Vec::with_capacity(FRAME_SAMPLES);
         Format::ULAW.decode(frame, &mut samples);
+        self.echo.played(&samples);
         if rms_dbfs(&samples) <= AUDIBLE_DBFS {
             return;
         }

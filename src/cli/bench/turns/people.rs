@@ -3,6 +3,7 @@
 
 use super::{
     conversation::{Background, Conversation, Script, When, play},
+    lines::Line,
     recordings::{Cut, Half, Recording, Sound, Use},
     stand_in::Kind,
 };
@@ -114,6 +115,7 @@ impl<'a> People<'a> {
             rows.extend(self.cut(Cut::Pause, [90.0, 40.0, 20.0], true));
         }
         rows.extend(self.complete_sentences());
+        rows.extend(Line::HARD.into_iter().flat_map(|line| self.hard_line(line)));
         rows.extend(self.agent_over_background());
         rows.extend(self.sentences_over_background());
         rows.extend(self.background_alone());
@@ -162,9 +164,9 @@ impl<'a> People<'a> {
 
     fn play(&self, agent: [&Sound; 2], said: &[(When, &Sound)], more: More) -> Conversation {
         let said = said.to_vec();
-        let More { background, full_stops, question, lasts_ms } = more;
+        let More { background, line, full_stops, question, lasts_ms } = more;
         let lasts = Duration::from_millis(lasts_ms);
-        play(&Script { kind: self.kind, agent, question, said, background, full_stops, lasts }, self.start)
+        play(&Script { kind: self.kind, agent, question, said, background, line, full_stops, lasts }, self.start)
     }
 
     // ---- Callers who answer, spell, pause ----
@@ -253,6 +255,25 @@ impl<'a> People<'a> {
         let gaps: Vec<_> = self.whole_sentences().iter().enumerate().map(gap).collect();
         let what = "gap after a complete sentence";
         [(50, 600.0), (95, 900.0)].map(|(at, most)| Row::percentile(format!("{what}, p{at}"), &gaps, at, most))
+    }
+
+    /// A sentence and a short answer on a line that is not as it should be.
+    fn hard_line(&self, line: Line) -> [Row; 3] {
+        let play = |(number, one): (usize, &&'a Recording), ms: i64| {
+            let more = More { line, ..More::default() };
+            self.play(self.agent(number, &one.speaker), &[(When::AgentsEnd(0, ms), &one.sound)], more).gap(0)
+        };
+        let sentences: Vec<_> = self.whole_sentences().iter().enumerate().map(|one| play(one, 600)).collect();
+        let words = self.pick(|one| one.used_as == Use::Word && one.sound.ms() <= SHORT_MS_MAX);
+        let in_time = |gap: Option<Duration>| gap.is_some_and(|gap| gap <= ANSWERED_WITHIN);
+        let words: Vec<bool> = words.iter().enumerate().map(|one| in_time(play(one, 200))).collect();
+        let answered: Vec<bool> = sentences.iter().map(|gap| in_time(*gap)).collect();
+        let on = line.name();
+        [
+            Row::share(format!("sentences on {on}: answered"), &answered, 100.0),
+            Row::percentile(format!("sentences on {on}: gap, p95"), &sentences, 95, 900.0),
+            Row::share(format!("short answers on {on}: answered"), &words, 100.0),
+        ]
     }
 
     // ---- What is behind a caller ----
@@ -408,6 +429,7 @@ impl<'a> People<'a> {
 /// What a scene has besides what is said.
 struct More<'a> {
     background: Option<Background<'a>>,
+    line: Line,
     full_stops: bool,
     question: &'static str,
     lasts_ms: u64,
@@ -415,7 +437,7 @@ struct More<'a> {
 
 impl Default for More<'_> {
     fn default() -> Self {
-        Self { background: None, full_stops: false, question: "", lasts_ms: 3_500 }
+        Self { background: None, line: Line::Good, full_stops: false, question: "", lasts_ms: 3_500 }
     }
 }
 
