@@ -10,10 +10,10 @@ BUILT = $${CARGO_TARGET_DIR:-target}
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-demo: ## one call by a synthetic caller, no Asterisk and no key needed; KEEP=1 keeps the engine up
-	@tests/lab/setup.sh demo
+demo: ## one call by a synthetic caller, no Asterisk and no key needed; KEEP=1 keeps the engine up; NEURAL=1: Whisper and Piper
+	@tests/lab/setup.sh $(if $(NEURAL),neural,demo)
 	@$(CARGO) build --bin offhook --bin aviation_atis
-	@$(BUILT)/debug/offhook demo $(if $(KEEP),--keep)
+	@$(if $(NEURAL),tests/lab/neural.sh )$(BUILT)/debug/offhook demo $(if $(KEEP),--keep)
 
 test: setup ## lints and every test, with a real Asterisk and real phones; ONLY=NAME: those with it in their name; REAL=all: every scene
 	@CARGO="$(CARGO)" REAL="$(REAL)" tests/lab/run_tests.py --locked $(if $(ONLY),-- $(ONLY))

