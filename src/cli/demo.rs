@@ -161,7 +161,7 @@ async fn demo(arguments: &DemoArguments, config: Config, stage: Stage) -> anyhow
     let lines = match &arguments.free_words {
         None => speech::render_all(&stage.lines, "en-us+f3").await?,
         Some(name) => {
-            let voice = config.voices.get(name);
+            let voice = config.services.voices.get(name);
             let voice = voice.ok_or_else(|| anyhow::anyhow!("the configuration has no voices.{name}"))?;
             speech::speak_all(&stage.lines, voice).await?
         }
