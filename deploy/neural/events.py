@@ -64,12 +64,12 @@ class Client:
 
 
 class Server:
-    """Serves clients, and has its work done by one thread: two pieces of work beside one another would both be late."""
+    """Serves clients, and has its work done by so many threads; what is more waits in the order in which it came."""
 
-    def __init__(self, info: dict[str, Any]):
+    def __init__(self, info: dict[str, Any], workers: int):
         self.info = info
         self.clients = 0
-        self.worker = ThreadPoolExecutor(1)
+        self.workers = ThreadPoolExecutor(workers)
 
     async def request(self, client: Client, kind: str, data: dict[str, Any], payload: bytes) -> None:
         """Does what an event asks for."""
@@ -81,7 +81,7 @@ class Server:
 
     async def work(self, client: Client, function: Callable[..., Any], *arguments: Any) -> Any:
         """What the function returns. A client that goes meanwhile, because its caller speaks on, does not keep others waiting."""
-        done = asyncio.get_running_loop().run_in_executor(self.worker, function, *arguments)
+        done = asyncio.get_running_loop().run_in_executor(self.workers, function, *arguments)
         gone = asyncio.ensure_future(client.reader.read(1))
         try:
             await asyncio.wait({done, gone}, return_when=asyncio.FIRST_COMPLETED)

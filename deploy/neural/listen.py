@@ -93,11 +93,11 @@ class Whisper:
 
 
 class Listener(Server):
-    """One request at a time for each client: transcribe, audio-start, audio-chunk …, audio-stop."""
+    """For each utterance: transcribe, audio-start, audio-chunk …, audio-stop."""
 
     def __init__(self, whisper: Whisper):
         model = {"languages": sorted(whisper.languages), **described("base", "OpenAI", "https://github.com/openai/whisper")}
-        super().__init__({"asr": [{**described("whisper", "OpenAI", "https://github.com/openai/whisper"), "models": [model]}]})
+        super().__init__({"asr": [{**described("whisper", "OpenAI", "https://github.com/openai/whisper"), "models": [model]}]}, 1)
         self.whisper = whisper
 
     def session(self):

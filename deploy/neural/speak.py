@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import threading
 from pathlib import Path
 
 from events import Client, Refused, Server, described
@@ -20,6 +21,8 @@ from events import Client, Refused, Server, described
 CHARS_MAX = 4_000
 # A quarter of a second at the voice's rate: short enough to be heard at once, and few events for a sentence.
 CHUNK_SAMPLES = 5_512
+# The first clause of an answer is often short, and asked for together with a long one: it does not wait for that.
+WORKERS = 2
 
 
 class Piper:
@@ -35,9 +38,16 @@ class Piper:
         session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         with open(f"{model}.json", encoding="utf-8") as file:
             self.voice = PiperVoice(session=session, config=PiperConfig.from_dict(json.load(file)))
+        # espeak-ng, which makes the phonemes, has one state for a process.
+        self.phonemes, phonemize = threading.Lock(), self.voice.phonemize
+        self.voice.phonemize = lambda text: self.one_at_a_time(phonemize, text)
         self.name, self.rate = Path(model).stem, self.voice.config.sample_rate
         # The first sentence after loading takes longer than all others: no caller waits for it.
         list(self.sentences("Ready."))
+
+    def one_at_a_time(self, phonemize, text: str):
+        with self.phonemes:
+            return phonemize(text)
 
     def sentences(self, text: str):
         return (sentence.audio_int16_bytes for sentence in self.voice.synthesize(text))
@@ -49,7 +59,7 @@ class Speaker(Server):
     def __init__(self, piper: Piper):
         made_by = ("Piper", "https://github.com/OHF-Voice/piper1-gpl")
         voice = {"languages": ["en"], **described(piper.name, *made_by)}
-        super().__init__({"tts": [{**described("piper", *made_by), "voices": [voice]}]})
+        super().__init__({"tts": [{**described("piper", *made_by), "voices": [voice]}]}, WORKERS)
         self.piper = piper
 
     async def request(self, client: Client, kind: str, data: dict, payload: bytes) -> None:

@@ -69,11 +69,11 @@ const PHRASES: Lines =
 /// The same in the words of somebody who knows no list.
 const FREE_WORDS: Lines = [
     "Hi, could you tell me when you open on weekdays?",
-    "Okay, and is anybody there on Sundays as well?",
+    "Hold on, are you there on Sundays as well?",
     "I would like to know what the weather is like today.",
     "Thanks a lot, that helps.",
     "Yes, please.",
-    "Okay, goodbye then.",
+    "That was all, bye bye.",
 ];
 /// Share of a sentence's words that have to be heard in one turn. A phrase is heard as a whole or not at all; of free words
 /// recognisers write some differently ("you're" for "your") without a loss for the agent.
