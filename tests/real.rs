@@ -5,6 +5,7 @@ mod embedded;
 mod first;
 mod gate_service;
 mod mcp;
+mod neural;
 mod pbx;
 mod prometheus;
 #[path = "vam/real.rs"]

@@ -363,6 +363,81 @@ mod tests {
         assert_eq!(answer(vec![key], None).await, [r#"transfer {"destination":"office"}"#]);
     }
 
+    /// What `config/neural.yaml` answers to free words, up to the first full stop; a tool by its name.
+    async fn shipped_answers(said: &str) -> String {
+        let file = crate::project("config/neural.yaml");
+        let config = crate::config::load(&file, &|_| None, crate::provider::catalog()).unwrap();
+        let model = (KIND.build)(&config.services.llm["attendant"].options).unwrap_or_else(|wrong| panic!("{wrong:?}"));
+        let (pieces, mut told) = mpsc::channel(8);
+        let messages = vec![Message::Caller(said.into())];
+        let ask = Ask { messages, order: None, tools: [].into(), may_call: true, cache_key: String::new() };
+        assert_eq!(model.answer(ask, pieces).await, Ok(Finish::Stop));
+        let mut first = String::new();
+        while let Some(piece) = told.recv().await {
+            match piece {
+                Piece::Text(text) => first = text.split_once('.').expect("a sentence").0.to_owned(),
+                Piece::Call(call) => return call.name,
+                Piece::Usage(usage) => panic!("{usage:?}"),
+            }
+        }
+        first
+    }
+
+    #[tokio::test]
+    async fn free_words_are_answered_where_they_are_understood_and_asked_for_again_where_not() {
+        const HOURS: &str = "Of course";
+        const SUNDAY: &str = "No, on Sundays we are closed";
+        const AGAIN: &str = "Sorry, I did not understand";
+        for (said, answer) in [
+            ("Hi, could you tell me when you open on weekdays?", HOURS),
+            ("Could you please tell me your opening hours?", HOURS),
+            ("Can you please tell me you're opening hour?", AGAIN),
+            ("Until when do you guys stay open today?", HOURS),
+            ("What time does the shop close on Saturday?", HOURS),
+            ("Okay, are you open on Sundays as well?", SUNDAY),
+            ("I would like to know what the weather is like today.", "mcp_aviation_atis"),
+            ("Uh, can I leave somebody a message, please?", "leave_voicemail"),
+            ("I'd rather speak to a real person.", "transfer"),
+            ("No, that's all, thank you.", "hangup_call"),
+            ("Okay, good-bye then.", "hangup_call"),
+            ("Thanks a lot, that helps.", "Can I do anything else for you?"),
+            ("Yes, please.", "Please ask"),
+            ("Er, hello?", AGAIN),
+            ("Earth, hello.", AGAIN),
+            ("When are you coming to mend my telephone?", AGAIN),
+            ("I think you should call me back.", AGAIN),
+            ("I do not know whether he is in on Monday.", AGAIN),
+            ("When I called you last week somebody told me that the line would be open.", AGAIN),
+            ("", AGAIN),
+        ] {
+            let said_back = shipped_answers(said).await;
+            assert!(said_back.starts_with(answer.trim_end_matches('?')), "{said:?}: {said_back:?}");
+        }
+    }
+
+    #[test]
+    fn a_phrase_is_found_as_surely_as_the_word_that_is_least_like_its_own() {
+        let sure = |phrase: &str, said: &str| {
+            let (key, say, call, result) = (None, None, None, None);
+            let entry = Entry { hears: vec![phrase.into()], key, say, call, arguments: Map::new(), result };
+            (entry.confidence(&words(said)) * 100.0).round()
+        };
+        for (phrase, said, percent) in [
+            ("opening hours", "the opening hours, please", 100.0),
+            ("opening hours", "the opening hour", 80.0),
+            ("opening hours", "opening the hours", 0.0),
+            ("on sunday", "on Sundays", 86.0),
+            ("on sunday", "on Monday", 0.0),
+            ("when * open", "when open", 100.0),
+            ("when * open", "tell me when all of you are open", 100.0),
+            ("when * open", "when one two three four five six open", 0.0),
+            ("leave*message", "leave him a message", 100.0),
+            ("weather", "", 0.0),
+        ] {
+            assert_eq!(sure(phrase, said), percent, "{phrase:?} in {said:?}");
+        }
+    }
+
     #[tokio::test]
     async fn a_key_counts_whatever_is_heard_beside_it_until_it_is_answered() {
         let key = |key| Message::System(crate::call::key_note(key));
@@ -416,10 +491,11 @@ mod tests {
     #[test]
     fn all_mistakes_are_told_at_once() {
         let problems = (KIND.check)(&json!({
+            "confidence_min": 0.5,
             "entries": [
                 { "say": "x" },
                 { "key": "1" },
-                { "key": "11", "say": "x", "hears": ["!"] },
+                { "key": "11", "say": "x", "hears": ["!", "a * b * c * d * e", "*"] },
                 { "key": "1", "say": "x", "arguments": { "a": 1 } },
             ],
         }));
@@ -427,9 +503,12 @@ mod tests {
         assert_eq!(
             paths,
             [
+                "confidence_min",
                 "entries[0]",
                 "entries[1]",
                 "entries[2].hears[0]",
+                "entries[2].hears[1]",
+                "entries[2].hears[2]",
                 "entries[2].key",
                 "entries[3].arguments",
                 "entries[3].key"

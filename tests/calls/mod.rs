@@ -30,6 +30,7 @@ mod leaks;
 mod legs;
 mod mail;
 mod mcp;
+mod neural;
 mod operators;
 mod overrides;
 mod pipeline;

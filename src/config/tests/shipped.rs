@@ -65,7 +65,7 @@ fn every_file_in_config_is_right_for_editors_too() {
 
 #[test]
 fn what_runs_on_a_fresh_clone_needs_no_variable() {
-    for file in ["config/offhook.yaml", "config/attendant.yaml"] {
+    for file in ["config/offhook.yaml", "config/attendant.yaml", "config/neural.yaml"] {
         let config = load(&project(file), &|_| None, shipped()).unwrap_or_else(|problems| panic!("{problems}"));
         assert!(config.warnings.is_empty(), "{file}: {:?}", config.warnings);
     }

@@ -1,0 +1,89 @@
+//! `config/neural.yaml` on a real line, against stand-ins for Whisper and Piper: a caller who knows no list of phrases is answered,
+//! and one whose words say nothing is asked again. Its services themselves are tried in `tests/neural.rs`, without their models.
+
+use crate::calls::{
+    SOON,
+    kit::{
+        asterisk::{ARI_USER, Asterisk, Options},
+        audio::{silence, speech},
+        offhook::{Launch, Offhook, Place},
+        phone::Phone,
+        stages::{Server, voice, writes},
+    },
+    mcp, ms,
+    pipeline::wait_for_a_pause,
+};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+const AGENT_HZ: f64 = 660.0;
+/// What the caller says, and how the first clause of the answer begins.
+const TALK: [(&str, &str); 5] = [
+    ("Er, hello?", "Sorry, I did not understand."),
+    ("Could you please tell me you're opening hours?", "Of course."),
+    ("And I wondered, is anybody there on Sundays?", "No, on Sundays we are closed."),
+    ("Thanks a lot, that helps.", "Can I do anything else for you?"),
+    ("No, that was all. Bye-bye!", "Thank you for calling."),
+];
+
+/// The committed file, word for word but for ports and the server of the weather, which is a program.
+fn shipped(place: &Place) -> String {
+    let text = std::fs::read_to_string(mcp::project("config/neural.yaml")).expect("a committed file");
+    let own = [
+        ("127.0.0.1:9092", format!("127.0.0.1:{}", place.audiosocket)),
+        ("127.0.0.1:15000", format!("127.0.0.1:{}", place.http)),
+        ("  enabled: true", "  enabled: false".to_owned()),
+    ];
+    own.iter().fold(text, |text, (theirs, ours)| {
+        assert_eq!(text.matches(theirs).count(), 1, "{theirs} in config/neural.yaml");
+        text.replace(theirs, ours)
+    })
+}
+
+async fn a_caller_with_free_words_is_answered_or_asked_again() {
+    let turn = Arc::new(AtomicUsize::new(0));
+    let whisper = {
+        let turn = Arc::clone(&turn);
+        Server::start(move |asked| writes(asked, TALK[turn.load(Ordering::Relaxed)].0)).await
+    };
+    let piper = Server::start(|asked| voice::speaks(asked, AGENT_HZ, ms(400))).await;
+    let asterisk = Asterisk::start(Options::default()).await;
+    let place = Place::free();
+    let yaml = shipped(&place);
+    let env = [
+        ("ARI_URL", asterisk.ari_url()),
+        ("ARI_USERNAME", ARI_USER.to_owned()),
+        ("ARI_PASSWORD", asterisk.ari_password().to_owned()),
+        ("WHISPER", whisper.address.to_string()),
+        ("PIPER", piper.address.to_string()),
+    ];
+    let offhook = Offhook::launch(place, &yaml, Launch { env: &env, ..Launch::default() }).await;
+    offhook.wait_ready(true).await;
+    let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
+    phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    for (nth, (says, begins)) in TALK.iter().enumerate() {
+        turn.store(nth, Ordering::Relaxed);
+        wait_for_a_pause(&phone).await;
+        let before = piper.times();
+        phone.say(speech(ms(1_500))).await;
+        let answer = |asked: &[_]| asked.len() > before;
+        let asked = piper.until(&format!("an answer to {says:?}"), answer).await;
+        // Two clauses of an answer are asked for at the same moment.
+        tokio::time::sleep(ms(100)).await;
+        let clauses: Vec<String> = piper.asked()[before..].iter().map(|asked| asked.text().to_owned()).collect();
+        assert!(clauses.iter().any(|clause| clause.starts_with(begins)), "{says:?}: {clauses:?}, {}", asked.len());
+    }
+    assert_eq!(offhook.wait_end_reason(SOON).await, "agent_hung_up");
+    asterisk.wait_empty(SOON).await;
+    offhook.metric_is("offhook_tool_calls_total{outcome=\"done\",tool=\"hangup_call\"}", 1.0).await;
+    for private in ["Sundays", "opening", "closed"] {
+        assert!(!offhook.log().contains(private), "{private:?} reached the log");
+    }
+}
+
+crate::scenes! {
+    both:
+        a_caller_with_free_words_is_answered_or_asked_again;
+}
