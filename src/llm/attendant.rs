@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(answer(vec![key], None).await, [r#"transfer {"destination":"office"}"#]);
     }
 
-    /// What `config/neural.yaml` answers to free words, up to the first full stop; a tool by its name.
+    /// What `config/neural.yaml` answers to free words, up to the end of its first sentence; a tool by its name.
     async fn shipped_answers(said: &str) -> String {
         let file = crate::project("config/neural.yaml");
         let config = crate::config::load(&file, &|_| None, crate::provider::catalog()).unwrap();
@@ -375,7 +375,7 @@ mod tests {
         let mut first = String::new();
         while let Some(piece) = told.recv().await {
             match piece {
-                Piece::Text(text) => first = text.split_once('.').expect("a sentence").0.to_owned(),
+                Piece::Text(text) => first = text.split(['.', '?']).next().unwrap_or_default().to_owned(),
                 Piece::Call(call) => return call.name,
                 Piece::Usage(usage) => panic!("{usage:?}"),
             }
@@ -391,7 +391,7 @@ mod tests {
         for (said, answer) in [
             ("Hi, could you tell me when you open on weekdays?", HOURS),
             ("Could you please tell me your opening hours?", HOURS),
-            ("Can you please tell me you're opening hour?", AGAIN),
+            ("Can you please tell me you're opening hour?", HOURS),
             ("Until when do you guys stay open today?", HOURS),
             ("What time does the shop close on Saturday?", HOURS),
             ("Okay, are you open on Sundays as well?", SUNDAY),
@@ -400,7 +400,7 @@ mod tests {
             ("I'd rather speak to a real person.", "transfer"),
             ("No, that's all, thank you.", "hangup_call"),
             ("Okay, good-bye then.", "hangup_call"),
-            ("Thanks a lot, that helps.", "Can I do anything else for you?"),
+            ("Thanks a lot, that helps.", "Can I do anything else for you"),
             ("Yes, please.", "Please ask"),
             ("Er, hello?", AGAIN),
             ("Earth, hello.", AGAIN),
@@ -410,8 +410,7 @@ mod tests {
             ("When I called you last week somebody told me that the line would be open.", AGAIN),
             ("", AGAIN),
         ] {
-            let said_back = shipped_answers(said).await;
-            assert!(said_back.starts_with(answer.trim_end_matches('?')), "{said:?}: {said_back:?}");
+            assert_eq!(shipped_answers(said).await, answer, "{said:?}");
         }
     }
 
