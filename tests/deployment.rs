@@ -281,26 +281,32 @@ fn the_program_needs_no_library_that_the_image_does_not_have() {
     assert!(listed.contains("libc.so.6") && strange.is_empty(), "{listed}");
 }
 
-#[test]
-fn systemd_takes_the_unit_and_finds_it_locked_up() {
-    let unit = "deploy/offhook.service";
-    let directory = TempDir::new().expect("a temporary directory");
-    let copy = directory.path().join("offhook.service");
-    // Verified with a program that is there.
-    let text = read(unit).replace("/usr/local/bin/offhook", &offhook_kit::program().display().to_string());
-    assert_ne!(text, read(unit));
+/// Held against systemd in this folder, with a program that is there: what is wrong with a unit, if anything.
+fn verified(directory: &Path, unit: &str, installed: &str, program: &Path) {
+    let (name, text) = (unit.rsplit('/').next().expect("a name"), read(unit));
+    let copy = directory.join(name);
+    let placed = text.replace(installed, &program.display().to_string());
+    assert_ne!(placed, text);
     // The user is made by whoever installs it; every system has this one.
-    let text = text.replace("User=offhook\n", "User=daemon\n");
-    fs::write(&copy, text).expect("the test's own file");
+    fs::write(&copy, placed.replace("User=offhook\n", "User=daemon\n")).expect("the test's own file");
     let verified = Command::new("systemd-analyze").arg("verify").arg(&copy).output().expect("systemd-analyze runs");
     let said = words_of(&verified);
-    assert!(verified.status.success() && !said.contains("offhook.service"), "{said}");
+    assert!(verified.status.success() && !said.contains(name), "{said}");
     let security = Command::new("systemd-analyze")
         .args(["security", "--offline=true", "--no-pager", &format!("--threshold={EXPOSURE_MAX}")])
         .arg(&copy)
         .output()
         .expect("systemd-analyze runs");
     assert!(security.status.success(), "{}", words_of(&security));
+}
+
+#[test]
+fn systemd_takes_the_units_and_finds_them_locked_up() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let copy = directory.path().join("offhook.service");
+    verified(directory.path(), "deploy/offhook.service", "/usr/local/bin/offhook", &offhook_kit::program());
+    let serve = root().join("deploy/neural/serve.py");
+    verified(directory.path(), "deploy/offhook-neural.service", "/usr/local/lib/offhook/neural/serve.py", &serve);
     // For admins who change the configuration on the page.
     let drop_in = directory.path().join("offhook.service.d");
     fs::create_dir(&drop_in).expect("the test's own directory");
