@@ -40,7 +40,7 @@ def say(words: str) -> None:
 
 
 def end_with_parent() -> None:
-    """Runs in the child: the kernel ends it with its parent, also where that is killed."""
+    """Has the kernel end this process with its parent, also where that is killed."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -141,6 +141,7 @@ class Supervisor:
         return not waiting
 
     def keep_up(self, command: subprocess.Popen | None) -> int:
+        """Until the command ends, or all is stopped; the code to end with."""
         while not self.stopping.is_set():
             if command is not None and (code := command.poll()) is not None:
                 return code if code >= 0 else 128 - code
@@ -186,7 +187,8 @@ def main() -> int:
     if not (Path(folder) / "ready").exists():
         say(f"nothing is prepared in {folder}: {HERE / 'prepare.py'} {folder}")
         return 1
-    ports = free_ports(2) if command else [int(os.environ.get(name, port)) for name, port in (("WHISPER_PORT", 10300), ("PIPER_PORT", 10200))]
+    fixed = int(os.environ.get("WHISPER_PORT", 10300)), int(os.environ.get("PIPER_PORT", 10200))
+    ports = free_ports(2) if command else fixed
     supervisor = Supervisor(services(Path(folder), *ports))
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: supervisor.stopping.set())
