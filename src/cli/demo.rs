@@ -63,10 +63,10 @@ const CALL_MAX: Duration = Duration::from_secs(90);
 
 /// The caller's sentences, in order.
 type Lines = [&'static str; 6];
-/// Each is a phrase of the list that the recogniser knows.
+/// Phrases of the recogniser's list.
 const PHRASES: Lines =
     ["When are you open?", "Are you open on Sunday?", "What is the weather?", "Thank you.", "Yes.", "Goodbye."];
-/// The same in the words of somebody who knows no list.
+/// Questions of [`PHRASES`], as somebody puts them who knows no list.
 const FREE_WORDS: Lines = [
     "Hi, could you tell me when you open on weekdays?",
     "Hold on, are you there on Sundays as well?",
@@ -425,7 +425,7 @@ fn record(path: &Path, caller: &Caller) -> anyhow::Result<()> {
     Ok(wav.finalize()?)
 }
 
-/// The one in the middle; of an even number the longer.
+/// Median; of an even number of times the longer of the middle two.
 fn median(times: &[Duration]) -> Option<Duration> {
     let mut sorted = times.to_vec();
     sorted.sort();

@@ -119,7 +119,7 @@ impl CallTask<'_> {
                 event = line.event() => {
                     if let LegEvent::Audio(audio) = &event {
                         self.recorder.iter_mut().for_each(|recorder| recorder.hears(audio));
-                        self.ears.hears(audio, || self.machine.is_private(now()));
+                        self.ears.hears(audio, || self.machine.is_confidential(now()));
                     }
                     self.step(Input::Leg(event), &mut out);
                 }
@@ -158,7 +158,7 @@ impl CallTask<'_> {
                         if let Some(recorder) = self.recorder {
                             recorder.plays(left.then_some(&frame[..]), self.began.elapsed());
                         }
-                        let slow = self.ears.plays(left.then_some(&frame[..]), || self.machine.is_private(now()));
+                        let slow = self.ears.plays(left.then_some(&frame[..]), || self.machine.is_confidential(now()));
                         self.shared.metrics.listeners_dropped(slow);
                     }
                     Output::ToLeg(command) => line.command(command),

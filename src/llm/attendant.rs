@@ -25,6 +25,8 @@ use uuid::Uuid;
 const ENTRIES_MAX: usize = 50;
 /// Words that a `*` stands for at most. Where more lie between, the caller is in another thought.
 const GAP_WORDS_MAX: usize = 5;
+/// The last words of a turn in which phrases are looked for: two minutes of talk.
+const SAID_WORDS_MAX: usize = 400;
 /// Gaps of one phrase: each multiplies the work of finding it.
 const GAPS_MAX: usize = 3;
 /// Below, words that only resemble each other would count, such as "Sunday" and "Monday" (0.67).
@@ -258,6 +260,7 @@ impl Entry {
 
     /// How surely one of its phrases is among these words.
     fn confidence(&self, said: &[String]) -> f64 {
+        let said = &said[said.len().saturating_sub(SAID_WORDS_MAX)..];
         let phrases = self.hears.iter().map(|phrase| pattern(phrase));
         let places = |phrase: Vec<String>| (0..said.len()).map(move |at| likeness(&phrase, &said[at..]));
         phrases.flat_map(places).fold(0.0, f64::max)
@@ -288,6 +291,7 @@ fn likeness(phrase: &[String], said: &[String]) -> f64 {
             skips.map(|skipped| likeness(rest, &said[skipped..])).fold(0.0, f64::max)
         }
         ([_, ..], []) => 0.0,
+        ([word, rest @ ..], [heard, after @ ..]) if word == heard => likeness(rest, after),
         ([word, rest @ ..], [heard, after @ ..]) => match strsim::normalized_levenshtein(word, heard) {
             // Nothing behind it makes up for that.
             unlike if unlike < CONFIDENCE_FLOOR => 0.0,

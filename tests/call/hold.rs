@@ -4,8 +4,12 @@ use super::{
     hearing::{quiet, speaks},
     stage::*,
 };
-use offhook_core::call::{
-    AgentCommand, AgentTraits, CallRules, CallerTurn, LegEvent, Note, Speaker, TurnOwner, TurnRules,
+use offhook_core::{
+    call::{
+        AgentCommand, AgentEvent, AgentLoss, AgentTraits, CallRules, CallerTurn, LegEvent, Note, Speaker, TurnOwner,
+        TurnRules,
+    },
+    tool::ToolOutcome,
 };
 use std::time::Duration;
 
@@ -19,7 +23,7 @@ fn call() -> Stage {
     let turns = TurnRules { owner: TurnOwner::Offhook, ..TurnRules::default() };
     let agent = AgentTraits { takes_turns: true, ..AGENT };
     let mut stage = Stage::speaking(agent, CallRules { turns, ..rules() }, clips());
-    stage.leg(LegEvent::Up).agent(offhook_core::call::AgentEvent::Ready).reply("greeting", 300);
+    stage.leg(LegEvent::Up).agent(AgentEvent::Ready).reply("greeting", 300);
     quiet(&mut stage, 800);
     stage
 }
@@ -127,4 +131,44 @@ fn a_slow_tool_is_not_announced_to_nobody() {
     assert_eq!((stage.heard(MOMENT), stage.heard(PATIENCE)), (vec![], vec![]));
     stage.leg(TAKEN_UP).after(100);
     assert!(!stage.heard(MOMENT).is_empty() || !stage.heard(PATIENCE).is_empty(), "it still runs, and that is told");
+}
+
+/// The filler was only to bridge the wait, and nobody waits for its rest.
+#[test]
+fn an_answer_behind_a_filler_that_hold_broke_off_is_heard_whole() {
+    let mut stage = Stage::with_tools([approved_tool("weather")]);
+    stage.caller_says(300).only_calls("c", "weather", "{}").after(1_500);
+    assert!(!stage.heard(MOMENT).is_empty() && stage.heard(MOMENT).len() < 30, "in its middle");
+    stage.leg(HELD).finishes("weather", ToolOutcome::done("Here.", serde_json::json!({}))).reply("r", 1_000);
+    stage.after(30_000).leg(TAKEN_UP).after(3_000);
+    assert_eq!(stage.heard(VOICE).len(), 25 + 50, "the greeting, and all of the answer");
+}
+
+/// Some providers ask by themselves whether the caller is still there.
+#[test]
+fn what_an_agent_says_unasked_on_hold_is_not_heard_afterwards() {
+    let mut stage = call();
+    stage.leg(HELD);
+    let on_hold = stage.elapsed();
+    for prompt in ["one", "two", "three"] {
+        quiet(&mut stage, 10_000);
+        stage.reply(prompt, 2_000);
+    }
+    stage.leg(TAKEN_UP);
+    quiet(&mut stage, 5_000);
+    assert_eq!(heard_since(&stage, on_hold), 0);
+    assert_eq!(stage.told_to_say(), [STILL_HERE]);
+}
+
+/// Nobody is let go with a sentence that they could not hear.
+#[test]
+fn an_apology_waits_for_the_caller() {
+    let mut stage = call();
+    stage.leg(HELD).agent(AgentEvent::Lost(AgentLoss::Closed));
+    quiet(&mut stage, 120_000);
+    assert_eq!((stage.heard(APOLOGY).len(), stage.ended()), (0, None));
+    stage.leg(TAKEN_UP);
+    quiet(&mut stage, 3_000);
+    assert_eq!(stage.heard(APOLOGY).len(), 30);
+    assert!(stage.ended().is_some());
 }

@@ -49,12 +49,12 @@ fn channels_of(application: Option<Application>) -> HashSet<String> {
 /// Callers whom Asterisk is asked about at the same time.
 const AT_ONCE: usize = 8;
 
-/// Who took the call off hold, or put it there, while no event told. Where Asterisk cannot tell, what was known stands.
+/// Who took the call off hold, or put it there, while no event told. Whoever is taken for held is neither heard nor spoken to, so
+/// that has to be known: where Asterisk cannot tell, the caller is there.
 async fn reconcile_hold(ari: &AriClient, router: &EventRouter) {
     let asked = router.callers().into_iter().map(|(stay, holds)| async move {
-        if let Some(held) = ari.is_on_hold(&stay.channel).await {
-            router.settle_held(&stay, holds, held);
-        }
+        let held = ari.is_on_hold(&stay.channel).await.unwrap_or(false);
+        router.settle_held(&stay, holds, held);
     });
     futures_util::stream::iter(asked).buffer_unordered(AT_ONCE).collect::<()>().await;
 }

@@ -71,8 +71,7 @@ impl VoiceDetector {
         }
     }
 
-    /// Whether soft sound is raised from here on: it is where nobody can be interrupted, so that a soft caller is heard and what is
-    /// behind a caller stops no agent.
+    /// Sets whether soft sound is raised. It is while the agent is silent: a soft caller is heard then, and nobody can be interrupted.
     pub fn raise(&mut self, raises: bool) {
         self.raises = raises;
     }
@@ -106,13 +105,16 @@ impl VoiceDetector {
         self.widened.push(frame, &self.samples, &mut self.wide);
         let (quietest, loudest) = (*DITHER_DBFS.start(), *DITHER_DBFS.end());
         self.dither.add(&mut self.wide[before..], (quietest_heard - DITHER_BELOW_FLOOR_DB).clamp(quietest, loudest));
-        let gain = self.gain.of(level_dbfs);
         if self.raises {
+            let gain = self.gain.of(level_dbfs);
             self.wide[before..].iter_mut().for_each(|sample| *sample = (*sample * gain).clamp(-1.0, 1.0));
         }
         // 20 ms end one window or two; the surer one counts.
         let mut windows = self.wide.chunks_exact(WINDOW);
         let probability = windows.by_ref().map(|window| self.network.predict_f32(window)).fold(0.0, f32::max);
+        if self.raises && probability >= SPEECH {
+            self.gain.hear(level_dbfs);
+        }
         let judged = self.wide.len() - windows.remainder().len();
         self.wide.drain(..judged);
         self.pitch.push(&self.samples);
@@ -220,22 +222,25 @@ impl Dither {
     }
 }
 
-/// Raises a soft caller to where the network knows speech: it misses half of what is said at -45 dBFS. Holds the loudest level so
-/// far, which fades, so that others behind a caller who has been heard are not raised.
+/// Raises a soft caller to where the network knows speech: it misses most of what is said at -45 dBFS. Holds the loudest level of
+/// speech into silence so far, which fades, so that others behind a caller who has been heard are not raised.
 struct Gain(f32);
 
 impl Gain {
     /// Louder sound is heard as it is.
     const TARGET_DBFS: f32 = -30.0;
     const BEGINS_DBFS: f32 = -45.0;
-    /// 0.5 dB in a second.
-    const FADES_DB: f32 = 0.01;
+    /// 0.1 dB in a second of speech: a softer person may take the telephone.
+    const FADES_DB: f32 = 0.002;
     const MAX_DB: f32 = 15.0;
 
-    fn of(&mut self, level_dbfs: f32) -> f32 {
-        self.0 = level_dbfs.max(self.0 - Self::FADES_DB);
-        let raised_db = (Self::TARGET_DBFS - self.0).clamp(0.0, Self::MAX_DB);
+    fn of(&self, level_dbfs: f32) -> f32 {
+        let raised_db = (Self::TARGET_DBFS - self.0.max(level_dbfs)).clamp(0.0, Self::MAX_DB);
         10_f32.powf(raised_db / 20.0)
+    }
+
+    fn hear(&mut self, level_dbfs: f32) {
+        self.0 = level_dbfs.max(self.0 - Self::FADES_DB);
     }
 }
 
@@ -438,8 +443,10 @@ mod tests {
     fn who_was_heard_loud_keeps_those_behind_them_soft() {
         let mut gain = Gain(Gain::BEGINS_DBFS);
         assert!(gain.of(-50.0) > 5.0, "15 dB");
-        assert!(gain.of(-20.0) < 1.01);
-        assert!((0..500).all(|_| gain.of(-45.0) < 1.01), "for ten seconds");
+        assert!(gain.of(-20.0) < 1.01, "a loud frame is heard as it is");
+        gain.hear(-20.0);
+        (0..500).for_each(|_| gain.hear(-45.0));
+        assert!(gain.of(-45.0) < 1.01, "ten seconds later");
     }
 
     #[test]

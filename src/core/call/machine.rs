@@ -242,6 +242,7 @@ impl CallMachine {
     pub fn phase(&self) -> &'static str {
         match self.phase {
             Phase::Connecting => "connecting",
+            Phase::Talking if self.hold.is_some() => "on_hold",
             Phase::Talking => "talking",
             Phase::Leaving(_) => "leaving",
             Phase::MediaGone => "media_gone",
@@ -494,8 +495,7 @@ impl CallMachine {
         for timer in [Timer::CallMax, Timer::NoInput, Timer::AgentSilence] {
             self.timers.clear(timer);
         }
-        let limit = self.track.queued() + self.plan.rules.farewell_max;
-        self.timers.set(Timer::LastWords, now + limit);
+        self.await_last_words(now);
     }
 
     fn depart(&mut self, departure: Departure, now: Instant, out: &mut Vec<Output>) {

@@ -149,6 +149,12 @@ impl Playout {
         self.queue.is_empty()
     }
 
+    /// What waits first is the rest of what is being heard.
+    pub fn is_begun(&self) -> bool {
+        let both = self.queue.front().zip(self.played.back());
+        both.is_some_and(|(piece, played)| (&piece.response, &piece.item) == (&played.response, &played.item))
+    }
+
     /// Something that waits can be heard: silence at its end is not speech.
     pub fn speaks_on(&self) -> bool {
         self.queued_bytes > self.quiet_end

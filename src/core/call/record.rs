@@ -115,7 +115,7 @@ pub enum Recording {
     /// What the caller hears: they are just being told that the call is recorded.
     Notice,
     On,
-    /// Nothing for now: the caller types what only tools may see.
+    /// Nothing for now: the caller types what only tools may see, or has the call on hold.
     Private,
     /// Nothing of the whole call, and what was kept so far is deleted: the caller does not want it.
     Discarded,

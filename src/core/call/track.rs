@@ -66,7 +66,7 @@ pub struct Track {
     playout: Playout,
     clips: ClipQueue,
     loudness: Loudness,
-    /// Nobody is there to hear: the call is on hold.
+    /// The call is on hold: nothing is played.
     held: bool,
     floor: Floor,
     /// When the call began, until somebody is first heard.
@@ -188,12 +188,26 @@ impl Track {
         self.loudness = loudness;
     }
 
-    /// While the call is on hold, nothing is heard and nothing is thrown away.
+    /// Sets whether the call is on hold: nothing is heard then, and nothing thrown away.
     pub fn hold(&mut self, held: bool) {
         self.held = held;
     }
 
-    /// What would be heard waits.
+    /// Cuts off what hold broke off in the middle; `None`: what waits has not begun.
+    pub fn cut_broken(
+        &mut self,
+        active: Option<&ResponseId>,
+        now: Instant,
+        out: &mut Vec<Output>,
+    ) -> Option<(Interrupted, Vec<ClipHeard>)> {
+        let broken = self.clips.is_begun() || self.playout.is_begun();
+        let cut = broken.then(|| self.cut(active, now, out));
+        // Nobody interrupted, so there is nothing to measure.
+        self.interrupted = None;
+        cut
+    }
+
+    /// Whether playing is paused, by hold or by an undecided sound.
     fn pauses(&self) -> bool {
         self.held || self.loudness == Loudness::Paused
     }

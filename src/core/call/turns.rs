@@ -301,7 +301,8 @@ impl TurnTaker {
         }
     }
 
-    /// The agent's last words: who is asked for letters or digits is waited for, also where their own words are not known in time.
+    /// Takes the agent's last words: behind a question for letters or digits the caller has longer between them, also where their
+    /// own words are not known in time.
     pub fn agent_said(&mut self, text: &str) {
         self.pace.asked(asked::for_spelling(text));
     }

@@ -204,6 +204,7 @@ pub fn phase(phase: &str) -> &str {
         "connecting" => "connecting",
         "talking" => "talking",
         "leaving" => "leaving",
+        "on_hold" => "on hold",
         other => other,
     }
 }

@@ -127,6 +127,12 @@ impl Home {
         self.keep(text, None, self.changed_at().unwrap_or_else(wall_clock::now), text)
     }
 
+    /// A moment behind the newest version: names tell the order, also of two in one millisecond, and when the clock was put back.
+    pub fn next_moment(&self) -> Result<Timestamp, ConfigurationError> {
+        let newest = self.versions()?.first().map(|kept| kept.at + jiff::SignedDuration::from_millis(1));
+        Ok(newest.into_iter().fold(wall_clock::now(), Timestamp::max))
+    }
+
     /// The oldest give way, except for what was just replaced: whoever did that can still go back.
     pub fn keep(&self, text: &str, by: Option<&str>, at: Timestamp, replaced: &str) -> Result<(), ConfigurationError> {
         let keep = || -> io::Result<()> {

@@ -13,7 +13,6 @@ use crate::{
         Configuration, ConfigurationError, Configurations, Draft, KeptVersion, Published, ReloadFailure, ReloadReport,
         TEXT_BYTES_MAX, Told, Verdict, Version,
     },
-    wall_clock,
 };
 use file::{Home, Kept, version_of};
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -202,8 +201,10 @@ impl Inner {
         match self.loader.reload().await {
             Ok(report) => {
                 // It is in force already: that it cannot be kept must not look like a failure.
-                let kept =
-                    if text == before { Ok(()) } else { home.keep(&text, Some(&by), wall_clock::now(), &before) };
+                let kept = match text == before {
+                    true => Ok(()),
+                    false => home.next_moment().and_then(|at| home.keep(&text, Some(&by), at, &before)),
+                };
                 if let Err(error) = kept {
                     warn!(%error, "a published configuration is in force, and was not kept among its versions");
                 }

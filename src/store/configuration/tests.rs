@@ -199,6 +199,19 @@ async fn a_yaml_bomb_and_a_text_without_end_are_refused_in_no_time() {
     assert_eq!((place.text().as_str(), place.files()), (GOOD, 1));
 }
 
+/// Names tell the order, and two scripts can publish in one millisecond.
+#[tokio::test]
+async fn versions_are_in_the_order_in_which_they_were_published() {
+    let place = Place::new();
+    for number in 0..40 {
+        place.publish(&with(&number.to_string()), &place.version().await, "ada").await.unwrap();
+        let newest = place.configuration.versions().await.unwrap()[0].id.clone();
+        assert_eq!(place.configuration.version(newest).await.unwrap().text, with(&number.to_string()));
+    }
+    let moments: Vec<_> = place.configuration.versions().await.unwrap().iter().map(|version| version.at).collect();
+    assert!(moments.windows(2).all(|two| two[0] > two[1]), "{moments:?}");
+}
+
 #[tokio::test]
 async fn the_newest_fifty_versions_are_kept_and_nothing_but_a_version_is_one() {
     let place = Place::new();

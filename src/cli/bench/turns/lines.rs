@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 pub const FRAME_SAMPLES: usize = 160;
 /// Frames from the agent's voice to its echo: with a packet's own time, 150 ms.
 const ECHO_FRAMES: usize = 7;
-/// -12 dB.
+/// Gain of the echo: -12 dB.
 const ECHO_GAIN: f32 = 0.25;
 /// One of so many packets is lost: 5 %.
 const LOST_ONE_OF: u64 = 20;
@@ -67,7 +67,7 @@ impl Line {
     }
 }
 
-/// What left for the caller and comes back later.
+/// Frames that left for the caller and come back later.
 #[derive(Debug, Default)]
 pub struct Echo(VecDeque<Vec<i16>>);
 

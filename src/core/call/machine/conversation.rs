@@ -85,6 +85,10 @@ impl CallMachine {
             AgentEvent::ResponseStarted { response } => {
                 self.waiting.response_begins(now);
                 self.clock.response_began(now);
+                if self.is_for_nobody() {
+                    self.track.cut_off(response.clone());
+                    self.cancel_unheard(Some(response.clone()), out);
+                }
                 self.response = Some(Response { id: response, spoke: false, quiet: 0 });
                 if std::mem::take(&mut self.unfinished.broke_off) {
                     self.expect_speech(now);

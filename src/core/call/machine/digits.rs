@@ -100,12 +100,18 @@ impl CallMachine {
 
     /// The clock for the next key runs once nobody speaks.
     pub(super) fn await_digits(&mut self, now: Instant) {
-        let Some(capture) = &self.capture else { return };
+        let Some(Capture { id, plan, .. }) = &self.capture else { return };
+        let (id, wait) = (*id, plan.timeout);
         let speaking = !self.track.is_empty() || self.response.is_some() || self.timers.is_set(Timer::AgentSilence);
+        if self.hold.is_some() {
+            // The whole entry waits.
+            self.actions.extend(id, now + COLLECT_MAX);
+            self.arm_tool_timer();
+        }
         if speaking || self.hold.is_some() {
             self.timers.clear(Timer::Digits);
         } else {
-            self.timers.set_if_idle(Timer::Digits, now + capture.plan.timeout);
+            self.timers.set_if_idle(Timer::Digits, now + wait);
         }
     }
 

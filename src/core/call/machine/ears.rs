@@ -113,6 +113,7 @@ impl Hearing {
     pub fn new_agent(&mut self, agent: &AgentTraits) {
         self.told = self.own_turns() && agent.takes_turns;
         self.end_untold = false;
+        self.taker.agent_said("");
         self.overhears = agent.overhears;
         self.taker.trust(self.told && agent.ends_turns);
         self.taker.ask_words(self.told && agent.overhears && agent.words_on_request);

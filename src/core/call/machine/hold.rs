@@ -1,30 +1,32 @@
 //! A call that the caller's phone has on hold. Nobody there hears the agent, and what comes from there is nobody's words: music of
 //! a telephone system, an announcement, a talk with somebody else.
 //!
-//! The agent hears silence meanwhile, and what it says waits. It is not asked to speak, and nobody misses the caller.
+//! The agent hears silence meanwhile, and what it says waits. Nobody asks it to speak because of the caller's silence.
 
-use super::{CallMachine, Phase};
+use super::{CallMachine, Departure, Phase};
 use crate::call::{
     agent::{AgentCommand, Reply},
+    end::EndReason,
     record::Note,
     timers::Timer,
     words::Output,
 };
 use std::time::{Duration, Instant};
 
-/// Who is back so soon has pressed a key by mistake, or looked who else calls: a sentence goes on where it was. After more, its
+/// Hold up to this long is a slip of the finger, or a look at who else calls: a sentence goes on where it was. After more, its
 /// beginning is forgotten.
 const SOON: Duration = Duration::from_secs(3);
 
-/// What was going on when it began.
+/// Since when the call is on hold.
 #[derive(Debug)]
-pub(super) struct Hold {
-    since: Instant,
-    /// Somebody was being heard.
-    in_a_sentence: bool,
-}
+pub(super) struct Hold(Instant);
 
 impl CallMachine {
+    /// What sounds is for nobody: the caller types what only tools may see, or the call is on hold.
+    pub fn is_confidential(&self, now: Instant) -> bool {
+        self.hold.is_some() || self.is_private(now)
+    }
+
     pub(super) fn on_held(&mut self, held: bool, now: Instant, out: &mut Vec<Output>) {
         if held == self.hold.is_some() {
             return;
@@ -32,26 +34,36 @@ impl CallMachine {
         out.push(Output::Note(Note::Held(held)));
         self.track.hold(held);
         if held {
-            self.hold = Some(Hold { since: now, in_a_sentence: self.track.is_speaking() });
-        } else if let Some(hold) = self.hold.take() {
-            self.is_back(&hold, now, out);
+            self.hold = Some(Hold(now));
+            self.await_last_words(now);
+        } else if let Some(Hold(since)) = self.hold.take() {
+            // Whoever takes the call up is there, as whoever presses a key is.
+            self.prompts_used = 0;
+            self.is_back(now.saturating_duration_since(since), now, out);
         }
     }
 
-    /// The caller is there again, and hears a sentence: one that has waited, or that somebody is there.
-    fn is_back(&mut self, hold: &Hold, now: Instant, out: &mut Vec<Output>) {
-        let away = now.saturating_duration_since(hold.since);
+    /// Lets the returned caller hear something: what has waited, or that the agent is there.
+    fn is_back(&mut self, away: Duration, now: Instant, out: &mut Vec<Output>) {
+        self.await_last_words(now);
         if away < SOON || !matches!(self.phase, Phase::Talking) {
             return;
         }
-        if hold.in_a_sentence {
-            let active = self.response.as_ref().map(|response| response.id.clone());
-            let (interrupted, clips) = self.track.cut(active.as_ref(), now, out);
-            self.tell_interrupted(interrupted, true, out);
+        let active = self.response.as_ref().map(|response| response.id.clone());
+        let broken = self.track.cut_broken(active.as_ref(), now, out);
+        let broke_off = broken.is_some();
+        if let Some((interrupted, clips)) = broken {
+            let unheard = self.unheard(&interrupted);
+            for (index, cut) in interrupted.cuts.into_iter().enumerate() {
+                let (response, item, heard) = (cut.response, cut.item, cut.heard);
+                self.to_agent(AgentCommand::Interrupt { response, item, heard, cancel: index == 0 }, out);
+            }
             self.tell_clips_were_cut(clips, out);
+            self.cancel_unheard(unheard, out);
         }
-        let waits = !self.track.is_empty() || self.timers.is_set(Timer::AgentSilence) || self.actions.is_running();
-        if waits && !hold.in_a_sentence {
+        let works = self.actions.is_running() && self.capture.is_none();
+        let waits = !self.track.is_empty() || self.timers.is_set(Timer::AgentSilence) || works;
+        if !broke_off && (waits || self.response.is_some()) {
             return;
         }
         let seconds = away.as_secs();
@@ -61,5 +73,20 @@ impl CallMachine {
         );
         self.to_agent(AgentCommand::Tell { text, reply: Reply::NotNow }, out);
         self.say("I am still here.", now, out);
+    }
+
+    /// Sets how long last words may take: nobody is let go who cannot hear them, but for a call that has reached its longest length.
+    pub(super) fn await_last_words(&mut self, now: Instant) {
+        let Phase::Leaving(departure) = &self.phase else { return };
+        let is_over = *departure == Departure::HangUp(EndReason::CallTooLong);
+        let spoken = now + self.track.queued() + self.plan.rules.farewell_max;
+        let held = self.hold.is_some() && !is_over;
+        let until = if held { spoken.max(self.began + self.plan.rules.call_max) } else { spoken };
+        self.timers.set(Timer::LastWords, until);
+    }
+
+    /// Nobody asked for this response, and nobody is there to hear it: a provider has missed the caller.
+    pub(super) fn is_for_nobody(&self) -> bool {
+        self.hold.is_some() && !self.timers.is_set(Timer::AgentSilence) && self.actions.is_empty()
     }
 }

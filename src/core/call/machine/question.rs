@@ -29,6 +29,7 @@ impl CallMachine {
             self.track.say(&question, Purpose::Question);
             out.push(Output::Note(Note::Spoke { purpose: Purpose::Question.label() }));
             self.ears.answered();
+            self.ears.agent_said(&question.text);
             // Without it the caller's yes says nothing to whoever carries the call on.
             self.succession.somebody_speaks();
             out.push(Output::Note(Note::Said { speaker: Speaker::Agent, text: question.text.into() }));

@@ -38,7 +38,7 @@ impl CallMachine {
             Phase::Connecting | Phase::Ended => return,
             _ if self.keeping.refused => Recording::Discarded,
             _ if !self.plan.rules.recording => Recording::Off,
-            _ if self.is_private(now) => Recording::Private,
+            _ if self.is_confidential(now) => Recording::Private,
             _ if self.track.owes_notice() => Recording::Notice,
             _ => Recording::On,
         };

@@ -236,6 +236,9 @@ impl CallMachine {
     /// The caller hears a sentence of ours, and the agent is told so.
     pub(super) fn say_verbatim(&mut self, spoken: &Spoken, purpose: Purpose, out: &mut Vec<Output>) {
         self.track.say(spoken, purpose);
+        if matches!(purpose, Purpose::Greeting { .. }) {
+            self.ears.agent_said(&spoken.text);
+        }
         out.push(Output::Note(Note::Spoke { purpose: purpose.label() }));
         if self.agent == Agent::Ready {
             let text = format!("The caller has just been told, word for word: \"{}\" Do not repeat it.", spoken.text);

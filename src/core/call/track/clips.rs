@@ -121,6 +121,11 @@ impl ClipQueue {
         self.waiting.is_empty()
     }
 
+    /// What waits first is the rest of a sentence that says something.
+    pub fn is_begun(&self) -> bool {
+        self.waiting.front().is_some_and(|clip| clip.sent > 0 && !clip.purpose.gives_way())
+    }
+
     /// Something that waits can be heard: silence at the end of a sentence is not speech.
     pub fn speaks_on(&self) -> bool {
         self.waiting.iter().any(Waiting::speaks_on)

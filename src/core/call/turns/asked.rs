@@ -23,7 +23,7 @@ const SPELLING: &[&str] = &[
     "cijfer voor cijfer",
     "soletr",
 ];
-/// What is said digit by digit.
+/// Things that are said digit by digit.
 const NUMBERS: &[&str] = &[
     "cap",
     "cijfers",
@@ -45,23 +45,29 @@ const NUMBERS: &[&str] = &[
     "zip",
     "ziffern",
 ];
-/// Words of somebody who asks for something, and not whether something is so.
+/// Words of a request, as against those of a question whether something is so.
 const REQUESTS: &[&str] = &[
     "can", "could", "may", "what", "what's", "which", "darf", "geben", "können", "könnten", "nennen", "sagen",
     "welche", "wie", "donner", "pourriez", "pouvez", "quel", "quelle", "cuál", "darme", "dígame", "podría", "puede",
-    "dirmi", "potrebbe", "può", "qual", "quali", "geven", "kunt", "mag", "wat", "welk", "dizer", "pode", "poderia",
+    "dirmi", "potrebbe", "può", "qual", "da", "qué", "cómo", "quali", "geven", "kunt", "mag", "wat", "welk", "dizer",
+    "pode", "poderia",
 ];
+
+/// First words of a question whether something is so: "Is that spelled with a K?"
+const CONFIRMS: &[&str] =
+    &["ai", "did", "es", "est", "habe", "have", "he", "heb", "ho", "is", "ist", "war", "was", "è", "é"];
 
 /// Judges the last sentence of what the agent said. A number counts only in a question: "Our number is …" asks for nothing.
 pub(super) fn for_spelling(text: &str) -> bool {
     let text = text.trim().to_lowercase();
     let asks = text.ends_with(['?', '？']);
     let last = text.trim_end_matches(['.', '!', '?', '？']).rsplit(['.', '!', '?', '？']).next().unwrap_or_default();
-    if SPELLING.iter().any(|phrase| last.contains(phrase)) {
-        return true;
-    }
     let words =
         || last.split(|c: char| !c.is_alphanumeric() && c != '\'' && c != '’').map(|word| word.replace('’', "'"));
+    let first = words().find(|word| !word.is_empty());
+    if SPELLING.iter().any(|phrase| last.contains(phrase)) {
+        return !(asks && first.is_some_and(|first| CONFIRMS.contains(&&*first)));
+    }
     // German joins what is counted with it: "Kundennummer".
     let number = words().any(|word| NUMBERS.contains(&&*word) || word.ends_with("nummer"));
     asks && number && words().any(|word| REQUESTS.contains(&&*word))
@@ -100,6 +106,8 @@ mod tests {
             "",
             "How can I help you?",
             "Is this number still right?",
+            "Is that spelled with a K?",
+            "Habe ich das richtig buchstabiert?",
             "Our number is 555 0100.",
             "What is your number? Sorry, you gave it already.",
             "You can enter a code later. Do you want to go on?",

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 const PAUSE_MAX: Duration = Duration::from_millis(1500);
 /// The same for somebody who spells: they look for the next letter, and are confused by an agent who talks into it.
 const SPELLED_PAUSE_MAX: Duration = Duration::from_secs(4);
+/// The same for somebody who was asked to spell, and of whom no words are known.
+const ASKED_PAUSE_MAX: Duration = Duration::from_millis(2_500);
 /// An agent that has been heard for less than this has said nothing yet that its caller could react to: people take
 /// longer to plan a reply.
 const CUT_OFF_WITHIN: Duration = Duration::from_millis(500);
@@ -177,6 +179,7 @@ impl Ended {
         let pause = onset.saturating_duration_since(self.last_voiced);
         match self.ending {
             Ending::Spelled => pause < SPELLED_PAUSE_MAX,
+            Ending::Asked => pause < ASKED_PAUSE_MAX && FRAME * self.answered <= CUT_OFF_WITHIN,
             _ => pause < PAUSE_MAX && FRAME * self.answered <= CUT_OFF_WITHIN,
         }
     }
