@@ -78,7 +78,7 @@ const FREE_WORDS: Lines = [
 /// Share of a sentence's words that have to be heard in one turn. A phrase is heard as a whole or not at all; of free words
 /// recognisers write some differently ("you're" for "your") without a loss for the agent.
 const PHRASE_HEARD_MIN: f32 = 1.0;
-const FREE_WORDS_HEARD_MIN: f32 = 0.8;
+const FREE_WORDS_HEARD_MIN: f32 = 0.6;
 /// Index of the sentence that interrupts the agent.
 const INTERRUPTS: usize = 1;
 /// Index of the sentence with which a radio is switched on.
