@@ -342,7 +342,7 @@ pub struct CallsView {
 pub struct ActiveCall {
     #[serde(flatten)]
     pub call: CallHead,
-    /// The core's word for where the call stands (`connecting`, `talking`, `leaving`).
+    /// The core's word for where the call stands (`connecting`, `talking`, `on_hold`, `leaving`).
     pub phase: &'static str,
     /// Who is heard: `caller`, `agent`, `both` or `nobody`.
     pub floor: &'static str,
