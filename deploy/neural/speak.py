@@ -69,7 +69,7 @@ class Speaker(Server):
         if not isinstance(text, str) or len(text) > CHARS_MAX:
             raise Refused(f"a text of at most {CHARS_MAX} characters is needed", "no_text")
         if voice.get("name") not in (None, self.piper.name):
-            raise Refused("there is no such voice", "no_voice")
+            raise Refused("this voice is not installed", "no_voice")
         shape = {"rate": self.piper.rate, "width": 2, "channels": 1}
         sentences = self.piper.sentences(" ".join(text.split()))
         started = False

@@ -49,8 +49,8 @@ fn channels_of(application: Option<Application>) -> HashSet<String> {
 /// Callers whom Asterisk is asked about at the same time.
 const AT_ONCE: usize = 8;
 
-/// Who took the call off hold, or put it there, while no event told. Whoever is taken for held is neither heard nor spoken to, so
-/// that has to be known: where Asterisk cannot tell, the caller is there.
+/// Asks Asterisk which callers have their call on hold, since an event about it may have been lost. A caller on hold is neither
+/// heard nor spoken to: where Asterisk cannot tell, the call counts as not on hold.
 async fn reconcile_hold(ari: &AriClient, router: &EventRouter) {
     let asked = router.callers().into_iter().map(|(stay, holds)| async move {
         let held = ari.is_on_hold(&stay.channel).await.unwrap_or(false);

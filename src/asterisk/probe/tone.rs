@@ -122,7 +122,7 @@ impl Ear {
     /// The quicker end of the tone tells: a machine that stands still for a moment is late at one of them, a long path at both.
     fn delay(&self) -> Option<Duration> {
         let begin = self.first?.saturating_duration_since(self.began?);
-        // What is heard last need not be what was sent last where some of it is lost.
+        // Where packets are lost, the last packet that arrived need not be the last that was sent.
         let is_whole = self.heard >= TONE;
         let end = self.last.zip(self.ended).filter(|_| is_whole);
         Some(end.map_or(begin, |(last, ended)| begin.min(last.saturating_duration_since(ended))))

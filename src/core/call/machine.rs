@@ -290,8 +290,8 @@ impl CallMachine {
             LegEvent::Up => self.on_up(now, out),
             LegEvent::Audio(audio) => {
                 self.gap.audio_came(now);
-                // What is said to the ringing tone is not said to the agent, and on hold it is not the caller who sounds;
-                // and keys can be heard, which may be nobody's business.
+                // The agent hears silence during a transfer (the caller speaks to the ringing tone), on hold (music, or
+                // somebody else), and while keys are typed in secret, whose tones can be heard.
                 let away = matches!(self.phase, Phase::Transferring(_)) || self.hold.is_some() || self.is_private(now);
                 let audio = if away { self.track.silence() } else { audio };
                 self.hear_caller(audio, now, out);

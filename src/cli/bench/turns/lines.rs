@@ -1,4 +1,4 @@
-//! What telephones and networks do to what a caller says.
+//! Impaired telephone lines: clipping, levels, DC offset, comfort noise, packet loss, echo. Each changes the caller's frames.
 
 use std::collections::VecDeque;
 

@@ -22,7 +22,7 @@ const SOON: Duration = Duration::from_secs(3);
 pub(super) struct Hold(Instant);
 
 impl CallMachine {
-    /// What sounds is for nobody: the caller types what only tools may see, or the call is on hold.
+    /// Whether the sound of the call must not be recorded or listened to: keys are typed in secret, or the call is on hold.
     pub fn is_confidential(&self, now: Instant) -> bool {
         self.hold.is_some() || self.is_private(now)
     }
@@ -37,7 +37,7 @@ impl CallMachine {
             self.hold = Some(Hold(now));
             self.await_last_words(now);
         } else if let Some(Hold(since)) = self.hold.take() {
-            // Whoever takes the call up is there, as whoever presses a key is.
+            // Taking the call up shows that the caller is there, as a pressed key does.
             self.prompts_used = 0;
             self.is_back(now.saturating_duration_since(since), now, out);
         }
