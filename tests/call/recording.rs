@@ -43,6 +43,15 @@ fn nothing_of_the_caller_is_kept_before_the_notice_was_heard() {
     assert_eq!((notice.len(), notice[29].as_millis()), (30, 980), "to its end");
 }
 
+/// A caller on hold may talk with somebody else, who is told of no recording.
+#[test]
+fn nothing_of_a_call_on_hold_is_kept() {
+    let mut stage = Stage::speaking(AGENT, recorded(), clips());
+    stage.leg(LegEvent::Up).agent(AgentEvent::Ready).after(1_000);
+    stage.leg(LegEvent::Held(true)).after(5_000).leg(LegEvent::Held(false)).after(1_000);
+    assert_eq!(states(&stage), [Recording::On, Recording::Private, Recording::On]);
+}
+
 #[test]
 fn without_a_notice_it_begins_with_the_first_slot_and_elsewhere_not_at_all() {
     let mut stage = Stage::speaking(AGENT, recorded(), clips());
