@@ -3,7 +3,7 @@
 use crate::calls::{
     SOON,
     kit::{
-        asterisk::{ARI_USER, Asterisk, Options},
+        asterisk::{Asterisk, Options},
         audio::{Sound, silence, tone},
         offhook::{Launch, Offhook, Place},
         phone::Phone,
@@ -57,11 +57,7 @@ impl Scene {
         asterisk.set_global("OFFHOOK_HUMAN", human).await;
         let place = Place::free();
         let yaml = shipped(&place).replace("ring: 25s", &format!("ring: {ring}"));
-        let env = [
-            ("ARI_URL", asterisk.ari_url()),
-            ("ARI_USERNAME", ARI_USER.to_owned()),
-            ("ARI_PASSWORD", asterisk.ari_password().to_owned()),
-        ];
+        let env = asterisk.environment();
         let offhook = Offhook::launch(place, &yaml, Launch { env: &env, ..Launch::default() }).await;
         offhook.wait_ready(true).await;
         let server = async {

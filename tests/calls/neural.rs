@@ -4,7 +4,7 @@
 use crate::calls::{
     SOON,
     kit::{
-        asterisk::{ARI_USER, Asterisk, Options},
+        asterisk::{Asterisk, Options},
         audio::{silence, speech},
         offhook::{Launch, Offhook, Place},
         phone::Phone,
@@ -52,13 +52,8 @@ async fn a_caller_with_free_words_is_answered_or_asked_again() {
     let asterisk = Asterisk::start(Options::default()).await;
     let place = Place::free();
     let yaml = shipped(&place);
-    let env = [
-        ("ARI_URL", asterisk.ari_url()),
-        ("ARI_USERNAME", ARI_USER.to_owned()),
-        ("ARI_PASSWORD", asterisk.ari_password().to_owned()),
-        ("WHISPER", whisper.address.to_string()),
-        ("PIPER", piper.address.to_string()),
-    ];
+    let mut env = asterisk.environment();
+    env.extend([("WHISPER", whisper.address.to_string()), ("PIPER", piper.address.to_string())]);
     let offhook = Offhook::launch(place, &yaml, Launch { env: &env, ..Launch::default() }).await;
     offhook.wait_ready(true).await;
     let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;

@@ -4,7 +4,7 @@
 use crate::calls::{
     SOON,
     kit::{
-        asterisk::{ARI_USER, Asterisk, Options},
+        asterisk::{Asterisk, Options},
         audio::{Sound, silence},
         offhook::{Launch, Offhook, Place},
         phone::Phone,
@@ -47,15 +47,13 @@ async fn a_caller_is_greeted_understood_answered_and_let_go() {
     let asterisk = Asterisk::start(Options::default()).await;
     let place = Place::free();
     let yaml = shipped(&place);
-    let env = [
-        ("ARI_URL", asterisk.ari_url()),
-        ("ARI_USERNAME", ARI_USER.to_owned()),
-        ("ARI_PASSWORD", asterisk.ari_password().to_owned()),
+    let mut env = asterisk.environment();
+    env.extend([
         ("WHISPER", whisper.address.clone()),
         ("PIPER", piper.address.clone()),
         ("LLM_URL", format!("http://{}/v1", llm.address)),
         ("LLM_MODEL", "house".to_owned()),
-    ];
+    ]);
     let offhook = Offhook::launch(place, &yaml, Launch { env: &env, ..Launch::default() }).await;
     offhook.wait_ready(true).await;
     let sentences = speech::render_all(&["When are you open", "Thank you, goodbye"], "en-us+f3").await;

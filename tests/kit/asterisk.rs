@@ -78,6 +78,12 @@ impl Asterisk {
         }
     }
 
+    /// Environment variables by which the configurations in `config/` find it.
+    pub fn environment(&self) -> Vec<(&'static str, String)> {
+        let [url, user, password] = [self.ari_url(), ARI_USER.to_owned(), self.ari_password().to_owned()];
+        vec![("ARI_URL", url), ("ARI_USERNAME", user), ("ARI_PASSWORD", password)]
+    }
+
     /// Where phones call it: UDP on 127.0.0.1, or a number by which emulated phones find it.
     pub fn sip_port(&self) -> u16 {
         match self {
