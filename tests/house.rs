@@ -5,6 +5,7 @@ mod canonical;
 mod conformance;
 mod deployment;
 mod gemini_sdk;
+mod generated;
 mod mcp_python_client;
 mod metrics_reference;
 mod openai_sdk;

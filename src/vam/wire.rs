@@ -1,4 +1,4 @@
-//! The messages of VAM/1.0, made from `proto/vani/v1`. What holds a caller's voice, words, number or token prints as its
+//! The messages of VAM/1.0, made from `proto/vani/v1` by `tests/generated.rs`. What holds a caller's voice, words, number or token prints as its
 //! name alone.
 
 use crate::wall_clock;
@@ -8,13 +8,13 @@ use std::fmt;
 
 mod generated {
     #![allow(clippy::all, clippy::pedantic, missing_docs)]
-    tonic::include_proto!("vani.v1");
+    include!("../../proto/generated/vani.v1.rs");
 }
 
 pub use generated::*;
 
 /// The descriptors of all messages and services, for reflection.
-pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vani.v1.bin"));
+pub const DESCRIPTORS: &[u8] = include_bytes!("../../proto/generated/vani.v1.bin");
 
 macro_rules! private {
     ($($name:ty),+ $(,)?) => {$(
@@ -26,7 +26,7 @@ macro_rules! private {
     )+};
 }
 
-// As in `build.rs`.
+// As in `tests/generated.rs`.
 private!(
     ActionResultEnvelope,
     AudioChunk,
