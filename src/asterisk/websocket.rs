@@ -37,6 +37,7 @@ use crate::{
         opus::{Heard, Reader, Writer},
     },
     config::Transport,
+    remote::tls,
 };
 use bytes::Bytes;
 use control::{Event, FLUSH, GET_STATUS, Malformed};
@@ -52,7 +53,7 @@ use std::{
 };
 use tokio::{net::TcpStream, task::unconstrained, time::timeout};
 use tokio_tungstenite::{
-    MaybeTlsStream, WebSocketStream, connect_async_with_config,
+    MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
     tungstenite::{
         Error, Message,
         error::ProtocolError,
@@ -137,7 +138,7 @@ async fn open(url: &Url, channel: &str, format: Format, opus: bool) -> Result<So
         .max_message_size(Some(MESSAGE_BYTES_MAX))
         .max_frame_size(Some(MESSAGE_BYTES_MAX));
     let no_delay = true;
-    let connected = connect_async_with_config(url.as_str(), Some(config), no_delay).await;
+    let connected = connect_async_tls_with_config(url.as_str(), Some(config), no_delay, Some(tls::connector())).await;
     let (mut socket, _) = connected.map_err(|error| {
         tracing::warn!(%error, "Asterisk's media WebSocket cannot be opened");
         Refusal::Closed

@@ -9,7 +9,7 @@ use crate::{
     config::{self, Config, Lines, MailConfig, McpServer, McpTransport, Problem, ProviderConfig},
     http::{ReloadFailure, ReloadReport},
     mcp, provider,
-    remote::wards::place,
+    remote::{tls, wards::place},
     telemetry::Reload,
 };
 use secrecy::ExposeSecret as _;
@@ -179,6 +179,7 @@ impl Shared {
         };
         let config = config::load(path, &environment, provider::catalog())
             .map_err(|problems| refused(problems.iter().map(ToString::to_string).collect()))?;
+        tls::read_authorities_anew();
         let before = self.generation.load();
         let mut workshop = self.workshop(&config);
         workshop.definitions = workshop::read(&config).map_err(refused)?;

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::{
     config::{McpServer, McpTransport, Reach},
+    remote,
     tool::mcp::Offered,
 };
 use reqwest::header::{HeaderName, HeaderValue};
@@ -196,7 +197,7 @@ async fn only_noise(pumps: &Pumps) {
 
 fn http(transport: &McpTransport) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
     let McpTransport::Http { url, reach, headers, bearer } = transport else { return Err("it is no endpoint".into()) };
-    let mut client = reqwest::Client::builder()
+    let mut client = remote::http::builder()
         .connect_timeout(CONNECT_MAX)
         // A redirect would take the token along, and lead off the address that was checked.
         .redirect(reqwest::redirect::Policy::none());

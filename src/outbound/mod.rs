@@ -24,6 +24,7 @@ pub use remote_gate::RemoteGate;
 pub use remote_gate::fuzz as fuzz_gate;
 
 use crate::{
+    remote::http,
     tool::{Fetch, FetchError, FetchRequest, FetchResponse},
     wall_clock,
 };
@@ -110,7 +111,7 @@ impl Outbound {
 }
 
 fn client(resolver: Resolver) -> Result<Client, OutboundError> {
-    let client = Client::builder()
+    let client = http::builder()
         .dns_resolver(Arc::new(resolver))
         .redirect(redirect::Policy::none())
         // A proxy would resolve names itself, unchecked.

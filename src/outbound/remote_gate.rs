@@ -4,6 +4,7 @@
 #[cfg(any(test, fuzzing))]
 use crate::gate::{AuthState, Category, RiskDomain, Route};
 use crate::gate::{Decision, Event};
+use crate::remote::http;
 use reqwest::{Client, redirect};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
@@ -24,7 +25,7 @@ impl RemoteGate {
     /// # Errors
     /// When no TLS client can be made on this machine.
     pub fn new(url: String, token: Option<SecretString>, timeout: Duration) -> reqwest::Result<Self> {
-        let client = Client::builder().redirect(redirect::Policy::none()).no_proxy().timeout(timeout).build()?;
+        let client = http::builder().redirect(redirect::Policy::none()).no_proxy().timeout(timeout).build()?;
         Ok(Self { client, url, token, timeout })
     }
 

@@ -27,7 +27,13 @@ mod server;
 mod tests;
 
 use super::{Agent, AgentSetup, Among, Codec, Dial, Provider, ProviderKind, Remote, SessionFormats, WebSocketDial};
-use crate::{audio::Format, call::AgentTraits, config::OptionProblem, remote::checks, tool::schemas::Dialect};
+use crate::{
+    audio::Format,
+    call::AgentTraits,
+    config::OptionProblem,
+    remote::{checks, http},
+    tool::schemas::Dialect,
+};
 use codec::AgentCodec;
 use futures_util::FutureExt;
 use options::Options;
@@ -117,7 +123,7 @@ struct Signing {
 
 impl Signing {
     fn new(options: &Options, api_key: SecretString) -> reqwest::Result<Self> {
-        let client = Client::builder().timeout(SIGNING_MAX).redirect(redirect::Policy::none()).no_proxy().build()?;
+        let client = http::builder().timeout(SIGNING_MAX).redirect(redirect::Policy::none()).no_proxy().build()?;
         let (url, scheme) = (options.signing_url(), options.scheme());
         Ok(Self { client, url, api_key, scheme })
     }

@@ -1,10 +1,10 @@
 //! HTTP as services are asked over it: no redirect, no proxy, no retry behind one's back, a limit on every answer.
 
-use super::Fault;
+use super::{Fault, tls};
 use bytes::Bytes;
 use futures_util::{Stream, TryStreamExt as _, stream};
 use reqwest::{
-    Client, Response,
+    Client, ClientBuilder, Response,
     header::{CONTENT_TYPE, RETRY_AFTER},
     redirect, retry,
 };
@@ -21,9 +21,14 @@ pub(super) const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// The status is known by then, and somebody waits to ask another service.
 const FAULT_MAX: Duration = Duration::from_secs(1);
 
+/// How every client of HTTP begins.
+pub fn builder() -> ClientBuilder {
+    Client::builder().tls_backend_preconfigured(tls::of_http())
+}
+
 /// A client whose connections are kept for the next request.
 pub fn client() -> reqwest::Result<Client> {
-    Client::builder()
+    builder()
         // A key goes to whom it was given for.
         .redirect(redirect::Policy::none())
         .no_proxy()

@@ -14,6 +14,7 @@ pub mod openai;
 pub mod peer;
 pub mod program;
 pub mod sse;
+pub mod tls;
 pub mod transcription;
 pub mod wards;
 pub mod web_socket;

@@ -3,6 +3,7 @@
 use super::{
     Fault,
     http::{self, seconds},
+    tls,
 };
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -10,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use std::{collections::VecDeque, time::Duration};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_tungstenite::{
-    MaybeTlsStream, WebSocketStream, connect_async_with_config,
+    MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
     tungstenite::{
         self, Message,
         client::IntoClientRequest,
@@ -111,7 +112,7 @@ pub async fn connect(dial: WebSocketDial) -> Result<WebSocketStream<MaybeTlsStre
         .max_frame_size(Some(MESSAGE_BYTES_MAX))
         .read_buffer_size(READ_BUFFER_BYTES);
     let no_delay = true;
-    match connect_async_with_config(request, Some(config), no_delay).await {
+    match connect_async_tls_with_config(request, Some(config), no_delay, Some(tls::connector())).await {
         Ok((socket, _)) => Ok(socket),
         Err(tungstenite::Error::Http(response)) => Err(DialError::Refused {
             status: response.status().as_u16(),

@@ -20,7 +20,7 @@ pub use fuzz::fuzz;
 pub use names::Names;
 pub use operations::{About, Application, BridgeInfo, ChannelInfo, MediaChannel, MediaWire, Originate, RtpPackets};
 
-use crate::config::AsteriskConfig;
+use crate::{config::AsteriskConfig, remote::http};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::{Bytes, BytesMut};
 use jiff::Timestamp;
@@ -107,7 +107,7 @@ impl AriClient {
         let mut authorization = HeaderValue::from_str(&basic).map_err(|_| AriConfigError::Credentials)?;
         authorization.set_sensitive(true);
 
-        let http = reqwest::Client::builder()
+        let client = http::builder()
             .connect_timeout(CONNECT_MAX)
             .timeout(REQUEST_MAX)
             .pool_idle_timeout(POOL_IDLE)
@@ -117,7 +117,7 @@ impl AriClient {
             .build()
             .map_err(|error| AriConfigError::Client(cause(error)))?;
         let inner = Inner {
-            http,
+            http: client,
             base,
             authorization,
             names: Names::new(&config.app),

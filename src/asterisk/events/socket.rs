@@ -7,9 +7,12 @@ use super::{
     reconcile,
     router::{Chore, EventRouter},
 };
-use crate::asterisk::{
-    ari::{AriClient, AriError, Fault, Orphan, Queue, is_untrusted},
-    leg,
+use crate::{
+    asterisk::{
+        ari::{AriClient, AriError, Fault, Orphan, Queue, is_untrusted},
+        leg,
+    },
+    remote::tls,
 };
 use bytes::Bytes;
 use futures_util::{FutureExt, SinkExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
@@ -20,7 +23,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout},
 };
 use tokio_tungstenite::{
-    MaybeTlsStream, WebSocketStream, connect_async_with_config,
+    MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
     tungstenite::{
         Error, Message,
         client::IntoClientRequest,
@@ -207,7 +210,7 @@ impl EventSocket {
             .read_buffer_size(READ_BUFFER_BYTES)
             .max_message_size(Some(MESSAGE_BYTES_MAX))
             .max_frame_size(Some(MESSAGE_BYTES_MAX));
-        let connecting = connect_async_with_config(request, Some(config), true);
+        let connecting = connect_async_tls_with_config(request, Some(config), true, Some(tls::connector()));
         match timeout(self.timing.connect_max, connecting).await {
             Ok(Ok((socket, _))) => Ok((socket, before)),
             Ok(Err(error)) => Err(End::of_attempt(&error)),
