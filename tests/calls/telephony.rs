@@ -328,7 +328,8 @@ async fn a_farewell_is_heard_to_its_last_syllable_before_the_line_drops() {
         let heard = caller.heard();
         let spans = heard.spans_of(WORDS_HZ);
         assert_eq!(spans.len(), 1, "{leg}: without a hole: {spans:?}");
-        assert!(spans[0].length().abs_diff(ms(3_000)) <= ms(40), "{leg}: all three seconds: {spans:?}");
+        // A busy machine stretches what a real phone hears; it cuts nothing.
+        assert!(spans[0].length() >= ms(2_960), "{leg}: all three seconds: {spans:?}");
         asterisk.wait_empty(SOON).await;
     }
 }

@@ -84,6 +84,10 @@ pub fn lab() -> PathBuf {
 const PORTS: Range<u16> = 10_000..25_000;
 /// So many belong to one process at a time, by the lock of a file.
 const BLOCK: u16 = 1_000;
+/// The part of a block for ranges as long as those of RTP, which begin at multiples of [`STEP`]. Single ports and the few
+/// of a telephone are taken from the rest: in between they would leave no room for a range.
+const RANGES: u16 = 800;
+const STEP: u16 = 200;
 
 /// Ports of this process.
 struct Ports {
@@ -93,13 +97,20 @@ struct Ports {
     blocks: Vec<(u16, File)>,
     /// Ports of tests that still run.
     taken: Vec<Range<u16>>,
-    /// Where the next search begins: a port rests after its use for as long as there are others.
-    next: usize,
+    /// Where the next search for a range begins, and that for less: a port rests after its use for as long as there are others.
+    next: [usize; 2],
+}
+
+/// Where `count` ports may begin within a block.
+fn places(count: u16) -> impl Iterator<Item = u16> + Clone {
+    let (from, to, step) = if count >= STEP { (0, RANGES, STEP) } else { (RANGES, BLOCK, 2) };
+    // Even, as the ports of RTP are.
+    (from..to).step_by(usize::from(step)).filter(move |first| first + count <= to)
 }
 
 static PORTS_HERE: LazyLock<Mutex<Ports>> = LazyLock::new(|| {
     let next_block = u16::try_from(std::process::id() % u32::from(Ports::BLOCKS)).expect("fewer than ports");
-    Mutex::new(Ports { next_block, blocks: Vec::new(), taken: Vec::new(), next: 0 })
+    Mutex::new(Ports { next_block, blocks: Vec::new(), taken: Vec::new(), next: [0; 2] })
 });
 
 /// What the test of this thread has taken; returned when its thread ends.
@@ -120,19 +131,18 @@ impl Ports {
 
     /// Ports of this process, of which nothing else of it has one.
     fn take(&mut self, count: u16) -> Option<Range<u16>> {
+        let kind = usize::from(count < STEP);
         loop {
-            // Even, as the ports of RTP are.
-            let steps = usize::from(BLOCK / 2) * self.blocks.len();
-            let found = (0..steps).map(|step| (self.next + step) % steps).find_map(|place| {
-                let block = self.blocks[place / usize::from(BLOCK / 2)].0;
-                let first = block + 2 * u16::try_from(place % usize::from(BLOCK / 2)).expect("within a block");
-                let range = first..first + count;
-                let inside = range.end <= block + BLOCK;
-                let is_taken = || self.taken.iter().any(|taken| taken.start < range.end && range.start < taken.end);
-                (inside && !is_taken() && range.clone().all(is_free)).then_some((place, range))
+            let places: Vec<u16> =
+                self.blocks.iter().flat_map(|(block, _)| places(count).map(move |place| block + place)).collect();
+            let is_taken =
+                |range: &Range<u16>| self.taken.iter().any(|taken| taken.start < range.end && range.start < taken.end);
+            let found = (0..places.len()).map(|step| (self.next[kind] + step) % places.len()).find_map(|place| {
+                let range = places[place]..places[place] + count;
+                (!is_taken(&range) && range.clone().all(is_free)).then_some((place, range))
             });
             if let Some((place, range)) = found {
-                self.next = place + usize::from(count.div_ceil(2));
+                self.next[kind] = place + 1;
                 self.taken.push(range.clone());
                 return Some(range);
             }
@@ -150,7 +160,6 @@ impl Ports {
             }
             let file = File::options().create(true).append(true).open(format!("{}/{first}", Self::LOCKS));
             if let Some(file) = file.ok().filter(|file| file.try_lock().is_ok()) {
-                self.next = usize::from(BLOCK / 2) * self.blocks.len();
                 self.blocks.push((first, file));
                 return Some(());
             }
@@ -173,4 +182,19 @@ pub fn free_ports(count: u16) -> u16 {
     let range = range.unwrap_or_else(|| panic!("no {count} free ports in {PORTS:?}"));
     HELD.with(|held| held.0.borrow_mut().push(range.clone()));
     range.start
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn single_ports_leave_room_for_ranges() {
+        let mut ports = Ports { next_block: 0, blocks: Vec::new(), taken: Vec::new(), next: [0; 2] };
+        for count in [1, 400, 1, 10, 400, 1] {
+            let taken = ports.take(count).unwrap();
+            assert_eq!((taken.len(), taken.start % 2), (usize::from(count), 0));
+        }
+        assert_eq!(ports.blocks.len(), 1);
+    }
 }
