@@ -36,10 +36,10 @@ async fn both_sides_hear_each_other_over_every_leg() {
         let heard = phone.heard();
         let spans = heard.spans_of(AGENT_HZ);
         assert_eq!(spans.len(), 1, "{leg}: the agent's second of tone without a hole: {spans:?}");
-        assert!(spans[0].length().abs_diff(ms(1000)) <= ms(60), "{leg}: {spans:?}");
+        assert!(spans[0].is_whole(ms(1000)), "{leg}: {spans:?}");
         let spans = heard.spans_of(CALLER_HZ);
         assert_eq!(spans.len(), 1, "{leg}: the caller's own tone, through the agent and back: {spans:?}");
-        assert!(spans[0].length().abs_diff(ms(1000)) <= ms(100), "{leg}: {spans:?}");
+        assert!(spans[0].length() >= ms(900), "{leg}: {spans:?}");
         assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up", "{leg}");
         asterisk.wait_empty(SOON).await;
     }

@@ -1,5 +1,6 @@
 //! Sound for tests: made of tones, speech-like noise and silence, and measured again after the call.
 
+use super::world::{self, World};
 use offhook::{
     audio::{Converter, Encoding, Format},
     speech::{self, Studio},
@@ -47,6 +48,22 @@ impl Span {
     pub fn length(self) -> Duration {
         self.end - self.begin
     }
+
+    /// Whether it was heard as long as it was said.
+    pub fn is_whole(self, said: Duration) -> bool {
+        is_whole(self.length(), said)
+    }
+}
+
+/// Whether something was heard for as long as it was said. A real phone on a busy machine stretches what it hears; it cuts
+/// nothing.
+pub fn is_whole(heard: Duration, said: Duration) -> bool {
+    const FRAMES: Duration = Duration::from_millis(60);
+    let stretched = match world::current() {
+        World::Real => Duration::from_millis(300),
+        World::Emulated => FRAMES,
+    };
+    (said.saturating_sub(FRAMES)..=said + stretched).contains(&heard)
 }
 
 pub fn silence(length: Duration) -> Sound {

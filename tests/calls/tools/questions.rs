@@ -4,7 +4,7 @@ use crate::calls::{
     SOON,
     kit::{
         asterisk::{Asterisk, DESK_HZ, Options},
-        audio::{Sound, built_in_voice, silence},
+        audio::{Sound, built_in_voice, is_whole, silence},
         offhook::Offhook,
         phone::Phone,
         spoken,
@@ -63,7 +63,7 @@ async fn hears_question(phone: &Phone, since: usize) {
     let heard = Sound { samples: phone.heard().samples.split_off(since) };
     assert!(is_in(&question, &heard.samples), "{:?} of {:?}", heard.loud_spans(), heard.length());
     let loud = heard.loud_spans().iter().map(|span| span.length()).sum::<Duration>();
-    assert!(loud.abs_diff(length) <= ms(60), "{loud:?} were heard, of {length:?}");
+    assert!(is_whole(loud, length), "{loud:?} were heard, of {length:?}");
 }
 
 fn transfer(number: usize, token: &Value) -> Call {
