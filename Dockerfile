@@ -12,7 +12,7 @@ WORKDIR /src
 COPY . .
 # What the program says of itself when it starts.
 ARG COMMIT=unknown
-RUN OFFHOOK_COMMIT="$COMMIT" cargo build --release --locked
+RUN OFFHOOK_COMMIT="$COMMIT" cargo build --release --locked --bin offhook --bin aviation_atis --bin phonebook
 
 FROM debian:bookworm-slim
 # espeak-ng is the voice of what the engine says itself. For an attendant that listens as well:

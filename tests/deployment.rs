@@ -138,6 +138,18 @@ fn whatever_the_code_includes_is_in_the_build() {
     assert!(!let_in.iter().any(|name| name.starts_with(".env") || *name == "config"), "{let_in:?}");
 }
 
+/// Any other program of the project would only make the build longer.
+#[test]
+fn the_image_is_built_with_the_programs_that_it_has_and_no_other() {
+    let text = read("Dockerfile");
+    let words = || text.split_whitespace();
+    let built: Vec<_> = words().zip(words().skip(1)).filter(|(option, _)| *option == "--bin").collect();
+    let built: Vec<_> = built.into_iter().map(|(_, name)| name).collect();
+    let shipped: Vec<_> = words().filter_map(|word| word.strip_prefix("/src/target/release/")).collect();
+    assert_eq!(built, ["offhook", "aviation_atis", "phonebook"]);
+    assert_eq!(shipped, built);
+}
+
 #[test]
 fn every_service_is_confined_and_watched() {
     let composed = composed();
