@@ -30,13 +30,13 @@ bench: setup ## calls on one core against a floor measured in the same run, and 
 	@tests/lab/setup.sh bench
 	@$(CARGO) build --release
 	@tests/fixtures/turn_taking/generate.py target/turn_taking
-	@missed=0; for part in '' '--calls 200 --only deepgram,scripted' '--calls 300 --only deepgram,scripted' turns barge-in greeting failover repair vam records recording 'page --browser tests/web/ready.mjs'; do $(BUILT)/release/offhook bench $$part || missed=1; done; exit $$missed
+	@missed=0; for part in '' '--calls 200 --only deepgram,scripted' '--calls 300 --only deepgram,scripted' turns barge-in greeting failover repair vam records recording 'page --browser tests/web/ready.mjs'; do $(BUILT)/release/offhook-bench $$part || missed=1; done; exit $$missed
 
 soak: setup ## calls that end in every way and calls that stay for MINUTES=60, by a real Asterisk: is anything left of them?
 	@tests/lab/setup.sh bench
 	@$(CARGO) build --release
-	@$(BUILT)/release/offhook bench soak --only echo-a --calls 500
-	@$(BUILT)/release/offhook bench soak --calls 1000 --steady $(or $(STEADY),100) --minutes $(or $(MINUTES),60)
+	@$(BUILT)/release/offhook-bench soak --only echo-a --calls 500
+	@$(BUILT)/release/offhook-bench soak --calls 1000 --steady $(or $(STEADY),100) --minutes $(or $(MINUTES),60)
 
 fuzz: ## parsers fed with changed input: TARGET=rtp MINUTES=10; without TARGET each of them, an hour by default
 	@tests/lab/setup.sh fuzz

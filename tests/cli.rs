@@ -344,7 +344,6 @@ fn help_reads_like_a_manual() {
         "run",
         "demo",
         "check",
-        "bench",
         "schema",
         "SIGHUP",
         "SIGTERM",
@@ -363,8 +362,7 @@ fn help_reads_like_a_manual() {
     for code in ["0  all well", "1  the configuration", "2  wrong arguments", "3  the engine could not start"] {
         assert!(codes.contains(code), "{code} is missing: {codes}");
     }
-    assert!(!manual.contains("bench-floor"), "what only the program itself starts is not for people");
-    for command in ["run", "demo", "check", "bench", "schema"] {
+    for command in ["run", "demo", "check", "schema"] {
         let output = offhook(&[command, "--help"]);
         assert_eq!(code(&output), 0, "{command}: {output:?}");
         assert!(out(&output).contains("Usage: offhook"), "{command}: {output:?}");

@@ -150,11 +150,11 @@ fn the_wall_clock_is_read_in_one_place() {
 
 #[test]
 fn no_file_has_outgrown_its_concept() {
-    let long = |(name, text): &(String, String)| {
+    let long = |(name, text): (String, String)| {
         let lines = text.lines().count();
         (lines > LINES_MAX).then(|| format!("{name}: {lines} lines"))
     };
-    let wrong: Vec<String> = sources("src").iter().filter_map(long).collect();
+    let wrong: Vec<String> = ["src", "tests/bench"].into_iter().flat_map(sources).filter_map(long).collect();
     assert!(wrong.is_empty(), "look for the missing concept:\n{}", wrong.join("\n"));
 }
 
@@ -357,6 +357,8 @@ fn no_program_joins_the_list_of_test_programs() {
     for none in ["src/core/audio/Cargo.toml", "tests/kit/Cargo.toml"] {
         assert_eq!(programs_of(none), [""; 0], "{none}");
     }
+    // It starts the bench, is not linked with the engine, and has cargo build the bench for the others.
+    assert_eq!(programs_of("tests/bench/Cargo.toml"), ["program"]);
 }
 
 /// What stands in the list: how often a file of tests sleeps in real time, and why it may.
@@ -442,10 +444,10 @@ fn fixed_sleeps(code: &str) -> usize {
     times
 }
 
-/// How often a file sleeps in real time. In the library a test counts whose clock is not paused.
+/// How often a file sleeps in real time. In the library and the bench a test counts whose clock is not paused.
 fn sleeps_in(file: &str, text: &str) -> usize {
     let code = bare(text);
-    if file.starts_with("src/") {
+    if file.starts_with("src/") || file.starts_with("tests/bench/") {
         let tests =
             code.split("#[tokio::test").skip(1).filter(|test| !test.split(']').next().unwrap().contains("paused"));
         return tests.filter_map(|test| test.split("\n}").next()).map(fixed_sleeps).sum();

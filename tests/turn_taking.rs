@@ -1,7 +1,7 @@
 //! Turn-taking on two sets. One is labelled, made by espeak-ng and sox: how often the agent is stopped for nothing, and how
 //! often a caller who interrupts is not heard. The other one is human recordings in whole calls.
 
-#[path = "../src/cli/bench/turns"]
+#[path = "bench/turns"]
 mod bench {
     pub mod conversation;
     pub mod lines;
@@ -131,7 +131,7 @@ const NOT_REACHED: &[(&str, Option<f64>, Option<f64>)] = &[
     ("SYNTHETIC cough at -40, -30, -20 dBFS: false stops", Some(1.0), Some(1.0)),
 ];
 
-/// Every second scene about words and sentences is played here, and all of them by `offhook bench turns`.
+/// Every second scene about words and sentences is played here, and all of them by `offhook-bench turns`.
 const STEP: usize = 2;
 
 #[allow(clippy::disallowed_methods)] // A test needs some instant to count from.

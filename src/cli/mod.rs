@@ -1,7 +1,6 @@
 //! The command line.
 
 mod account;
-mod bench;
 mod caller;
 mod calls;
 mod demo;
@@ -63,7 +62,7 @@ PAGES (run), on 127.0.0.1:15000 unless http.bind says otherwise
 
 EXIT CODES
   0  all well
-  1  the configuration or the installation has problems, or the bench missed a bar
+  1  the configuration or the installation has problems
   2  wrong arguments, or init could not write
   3  the engine could not start, a command was stopped, or the demo's caller was not understood
 ";
@@ -97,11 +96,6 @@ enum Command {
     MediaTest(media_test::MediaTestArguments),
     /// May this tool run? The gate of Agent Action Contract v1 as a service, as an MCP server, or over a file.
     Gate(gate::GateArguments),
-    /// What a call costs, beside a floor measured in the same run.
-    Bench(bench::BenchArguments),
-    /// The floor of `bench`, started by it.
-    #[command(hide = true)]
-    BenchFloor(bench::FloorArguments),
     /// Records of ended calls, the newest first: a table, CSV, or JSON.
     Calls(calls::CallsArguments),
     /// What is kept of one call: what was said, which tools ran, why it ended.
@@ -125,8 +119,6 @@ pub fn run() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::MediaTest(arguments) => media_test::run(&arguments),
         Command::Gate(arguments) => gate::run(&arguments),
-        Command::Bench(arguments) => bench::run(&arguments),
-        Command::BenchFloor(arguments) => bench::run_floor(&arguments),
         Command::Check { file, config } => check(&config.unwrap_or(file)),
         Command::Calls(arguments) => calls::calls(&arguments),
         Command::Call(arguments) => calls::call(&arguments),

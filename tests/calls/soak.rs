@@ -1,5 +1,6 @@
-//! A short run of `offhook bench soak`: a thousand calls and an hour are `make soak`.
+//! A short run of `offhook-bench soak`: a thousand calls and an hour are `make soak`.
 
+use super::mcp::built;
 use std::{process::Stdio, time::Duration};
 use tokio::{process::Command, time::timeout};
 
@@ -7,8 +8,8 @@ use tokio::{process::Command, time::timeout};
 const WITHIN: Duration = Duration::from_secs(300);
 
 async fn soak(arguments: &[&str]) -> String {
-    let mut bench = Command::new(offhook_kit::program());
-    bench.args(["bench", "soak"]).args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+    let mut bench = Command::new(built("offhook-bench"));
+    bench.arg("soak").args(arguments).stdin(Stdio::null()).kill_on_drop(true);
     let output = timeout(WITHIN, bench.output()).await.expect("it ends in time").expect("it starts");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}\n{said}\n{}", output.status, String::from_utf8_lossy(&output.stderr));

@@ -80,7 +80,7 @@ pub fn lab() -> PathBuf {
 }
 
 /// Ports that tests take: below the range from which the kernel takes those of outgoing connections, so nothing takes one
-/// between the look at it and its use. Those from 25,000 on are `offhook bench`'s.
+/// between the look at it and its use. Those from 25,000 on are the bench's.
 const PORTS: Range<u16> = 10_000..25_000;
 /// So many belong to one process at a time, by the lock of a file.
 const BLOCK: u16 = 1_000;

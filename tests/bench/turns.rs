@@ -53,7 +53,7 @@ pub fn run(arguments: &TurnsArguments) -> ExitCode {
     let scenes = match set::read(&arguments.set) {
         Ok(scenes) => scenes,
         Err(error) => {
-            eprintln!("offhook bench: the labelled set cannot be read: {error:#}");
+            eprintln!("offhook-bench: the labelled set cannot be read: {error:#}");
             eprintln!("Make it with: tests/fixtures/turn_taking/generate.py {}", arguments.set.display());
             return ExitCode::from(3);
         }
@@ -89,7 +89,7 @@ fn by_people(folder: &Path, start: std::time::Instant, bars: &mut Bars) {
     let set = match recordings::read(folder) {
         Ok(set) => set,
         Err(error) => {
-            eprintln!("offhook bench: the human recordings cannot be read: {error:#}");
+            eprintln!("offhook-bench: the human recordings cannot be read: {error:#}");
             eprintln!("Make them with: tests/fixtures/speech/make.py {}", folder.display());
             return bars.bar("calls of people", "not measured", "measured", false, false);
         }

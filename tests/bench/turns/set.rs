@@ -1,5 +1,5 @@
 //! The labelled set of `tests/fixtures/turn_taking`, played to a [`TurnTaker`] in front of an agent that
-//! obeys it. Compiled into `offhook bench` and into the test that holds its bars.
+//! obeys it. Compiled into `offhook-bench` and into the test that holds its bars.
 
 use anyhow::Context as _;
 use offhook::{

@@ -1,7 +1,7 @@
 //! Tools and MCP servers, so that their pages have something to show.
 
 use super::super::{
-    mcp,
+    process::beside,
     system::{Extra, System},
 };
 use anyhow::Context as _;
@@ -34,7 +34,7 @@ mcp:
 
 /// The tools' files, beside the configuration.
 pub fn write(folder: &Path) -> anyhow::Result<()> {
-    mcp::beside("phonebook")?;
+    beside("phonebook")?;
     let folder = folder.join("tools");
     fs::create_dir_all(&folder)?;
     for index in 0..TOOLS {

@@ -1,10 +1,20 @@
 //! Processes under test: which core they run on, and what the kernel says they used.
 
-use std::{fs, path::Path, process::Stdio, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
 use tokio::process::{Child, Command};
 
 /// `/proc` counts processor time in hundredths of a second: `USER_HZ`, `man 7 time`.
 const TICK: Duration = Duration::from_millis(10);
+
+/// The program that is measured.
+pub const ENGINE: &str = "offhook";
+/// Makes every program of the project, where this one was made.
+const BUILD: &str = if cfg!(debug_assertions) { "cargo build" } else { "cargo build --release" };
 
 /// Who runs where.
 #[derive(Debug, Clone, Copy)]
@@ -55,10 +65,16 @@ fn parse_list(list: &str) -> Vec<usize> {
     cores
 }
 
-/// This program with these arguments, on the core of the system under test. It is killed when the
+/// A program of the project in the folder of this one, and so of the same build.
+pub fn beside(name: &str) -> anyhow::Result<PathBuf> {
+    let program = std::env::current_exe()?.with_file_name(name);
+    anyhow::ensure!(program.is_file(), "there is no {} (`{BUILD}` makes it)", program.display());
+    Ok(program)
+}
+
+/// A program with these arguments, on the core of the system under test. It is killed when the
 /// answer is dropped. What it logs goes to `log`.
-pub fn spawn(cores: Option<Cores>, arguments: &[&str], log: &Path) -> std::io::Result<Child> {
-    let program = std::env::current_exe()?;
+pub fn spawn(cores: Option<Cores>, program: &Path, arguments: &[&str], log: &Path) -> std::io::Result<Child> {
     let mut command = match cores {
         // It becomes the program, so the process id is the program's own.
         Some(cores) => {

@@ -1,7 +1,8 @@
-//! `offhook bench mcp`: what offhook's tool path adds to a call of an MCP tool, beside a floor measured in the same run:
+//! `offhook-bench mcp`: what offhook's tool path adds to a call of an MCP tool, beside a floor measured in the same run:
 //! the bare client library, asking another instance of the same server for the same thing.
 
 use super::{
+    process::beside,
     report::Bars,
     samples::{median, percentile},
 };
@@ -20,7 +21,7 @@ use rmcp::{RoleClient, ServiceExt as _, model::CallToolRequestParams, service::R
 use serde_json::json;
 use std::{
     collections::BTreeSet,
-    path::{Path, PathBuf},
+    path::Path,
     process::{ExitCode, Stdio},
     sync::Arc,
     time::Duration,
@@ -58,14 +59,14 @@ pub fn run(arguments: &McpArguments) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("offhook bench: cannot start the runtime: {error}");
+            eprintln!("offhook-bench: cannot start the runtime: {error}");
             return ExitCode::from(3);
         }
     };
     match runtime.block_on(bench(arguments)) {
         Ok(bars) => bars.verdict(),
         Err(error) => {
-            eprintln!("offhook bench: {error:#}");
+            eprintln!("offhook-bench: {error:#}");
             ExitCode::from(3)
         }
     }
@@ -130,15 +131,6 @@ where
         }
     }
     Ok(samples)
-}
-
-pub(super) fn beside(name: &str) -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe()?;
-    let program = own.with_file_name(name);
-    if !program.is_file() {
-        bail!("there is no {} (cargo build --release makes it)", program.display());
-    }
-    Ok(program)
 }
 
 /// The library alone.

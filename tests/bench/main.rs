@@ -1,4 +1,4 @@
-//! `offhook bench`: what a call costs, beside a floor that is measured in the same run.
+//! `offhook-bench`: what a call costs, beside a floor that is measured in the same run.
 //!
 //! The system under test has one core, the load another. Floor and engine take turns, so that a
 //! machine whose speed drifts does so for both.
@@ -29,18 +29,17 @@ mod tools;
 mod turns;
 mod vam;
 
-pub use floor::{FloorArguments, run as run_floor};
-
-use clap::{Args, Subcommand};
-use process::Cores;
+use clap::{Parser, Subcommand};
+use process::{Cores, ENGINE, beside};
 use report::{Bars, Rounds};
 use run::Plan;
 use std::{io::Write as _, process::ExitCode, time::Duration};
 use system::{Extra, Folder, Kind};
 
-#[derive(Args)]
-#[command(args_conflicts_with_subcommands = true)]
-pub struct BenchArguments {
+/// What a call costs, beside a floor measured in the same run.
+#[derive(Parser)]
+#[command(name = "offhook-bench", version, args_conflicts_with_subcommands = true, after_long_help = MANUAL)]
+struct Arguments {
     #[command(subcommand)]
     part: Option<Part>,
     /// Calls at once.
@@ -59,6 +58,14 @@ pub struct BenchArguments {
     #[arg(long, requires = "only")]
     asterisk: bool,
 }
+
+const MANUAL: &str = "\
+EXIT CODES
+  0  every bar was reached
+  1  a bar was missed
+  2  wrong arguments
+  3  something could not be measured
+";
 
 /// What is measured by itself, without calls.
 #[derive(Subcommand)]
@@ -89,15 +96,28 @@ enum Part {
     Failover(failover::FailoverArguments),
     /// The silence that callers hear when the audio path of their call breaks, through a real Asterisk.
     Repair(repair::RepairArguments),
+    /// The floor, started by this program itself.
+    #[command(hide = true)]
+    Floor(floor::FloorArguments),
 }
 
-pub fn run(arguments: &BenchArguments) -> ExitCode {
+fn main() -> ExitCode {
+    // The only call, before anything could dial.
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        eprintln!("offhook-bench: a TLS provider was installed before the program began");
+        return ExitCode::from(3);
+    }
+    run(&Arguments::parse())
+}
+
+fn run(arguments: &Arguments) -> ExitCode {
     match &arguments.part {
         Some(Part::Gate(arguments)) => return gate::run(arguments),
         Some(Part::Tools(arguments)) => return tools::run(arguments),
         Some(Part::Mcp(arguments)) => return mcp::run(arguments),
         Some(Part::Records(arguments)) => return records::run(arguments),
         Some(Part::Turns(arguments)) => return turns::run(arguments),
+        Some(Part::Floor(arguments)) => return floor::run(arguments),
         Some(Part::Recording(arguments)) => return on_cores(|cores| recording::bench(arguments, cores)),
         Some(Part::Page(arguments)) => return on_cores(|cores| page::bench(arguments, cores)),
         Some(Part::BargeIn(arguments)) => return on_cores(|cores| barge_in::bench(arguments, cores)),
@@ -113,6 +133,11 @@ pub fn run(arguments: &BenchArguments) -> ExitCode {
 
 /// Runs what needs a core of its own for the system under test.
 fn on_cores<F: Future<Output = anyhow::Result<Bars>>>(bench: impl FnOnce(Option<Cores>) -> F) -> ExitCode {
+    // Told at once, and not when the floor has been measured.
+    if let Err(error) = beside(ENGINE) {
+        eprintln!("offhook-bench: {error}");
+        return ExitCode::from(3);
+    }
     let cores = Cores::claim();
     match &cores {
         Ok(Cores { system, load }) => println!("The system under test runs on core {system}, the load on core {load}."),
@@ -125,7 +150,7 @@ fn on_cores<F: Future<Output = anyhow::Result<Bars>>>(bench: impl FnOnce(Option<
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("offhook bench: cannot start the runtime: {error}");
+            eprintln!("offhook-bench: cannot start the runtime: {error}");
             return ExitCode::from(3);
         }
     };
@@ -138,14 +163,14 @@ fn on_cores<F: Future<Output = anyhow::Result<Bars>>>(bench: impl FnOnce(Option<
         match result {
             Ok(bars) => bars.verdict(),
             Err(error) => {
-                eprintln!("\noffhook bench: {error:#}");
+                eprintln!("\noffhook-bench: {error:#}");
                 ExitCode::from(3)
             }
         }
     })
 }
 
-async fn bench(arguments: &BenchArguments, cores: Option<Cores>) -> anyhow::Result<Bars> {
+async fn bench(arguments: &Arguments, cores: Option<Cores>) -> anyhow::Result<Bars> {
     let folder = Folder::create()?;
     let window = Duration::from_secs(arguments.seconds);
     let plan = Plan { calls: arguments.calls.into(), window, cores, extra: Extra::default() };

@@ -1,4 +1,4 @@
-//! `offhook bench vam`: conversations of VAM clients beside telephone calls, on one core. Their agents say a tone, call a tool
+//! `offhook-bench vam`: conversations of VAM clients beside telephone calls, on one core. Their agents say a tone, call a tool
 //! of an action server, and say a tone again; clients run the tool themselves, for telephones offhook asks the server.
 
 mod client;

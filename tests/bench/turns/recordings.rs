@@ -1,5 +1,5 @@
 //! The set of human recordings, as `tests/fixtures/speech/make.py` makes it: G.711 µ-law at 8 kHz, speech at -20 dBFS and
-//! everything else at -30. Compiled into `offhook bench` and into the test that holds its bars.
+//! everything else at -30. Compiled into `offhook-bench` and into the test that holds its bars.
 
 use anyhow::Context as _;
 use offhook::audio::{AUDIBLE_DBFS, Format, rms_dbfs};

@@ -1,6 +1,6 @@
 //! The ways in which a call ends: who dials what, how the agent behaves, and how the caller leaves.
 
-use crate::cli::bench::telephone::{Codec, Leaves, Order, Says};
+use crate::telephone::{Codec, Leaves, Order, Says};
 use std::{f32::consts::TAU, fmt::Write as _, net::SocketAddr, path::Path, time::Duration};
 
 /// A caller who waits for the end waits no longer.

@@ -1,7 +1,7 @@
 //! Calls that stay up together: what their callers heard, and what the engine grew by meanwhile.
 
 use super::{MEGABYTE, Outcome, grown, is_theirs, ways::Ends};
-use crate::cli::bench::report::Bars;
+use crate::report::Bars;
 use std::time::Duration;
 
 /// While they stay nothing new begins: a leak of ten bytes a second in each of 100 calls comes to as much in an hour.

@@ -37,7 +37,7 @@ pub fn run(arguments: &RecordsArguments) -> ExitCode {
     match bench(arguments) {
         Ok(bars) => bars.verdict(),
         Err(error) => {
-            eprintln!("offhook bench: {error:#}");
+            eprintln!("offhook-bench: {error:#}");
             ExitCode::from(3)
         }
     }

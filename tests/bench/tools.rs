@@ -1,4 +1,4 @@
-//! `offhook bench tools`: what it costs to decide about a tool call, beside a floor measured in the
+//! `offhook-bench tools`: what it costs to decide about a tool call, beside a floor measured in the
 //! same run: the same arguments, parsed and held against their schema, and nothing else.
 
 use super::{
@@ -88,7 +88,7 @@ pub fn run(arguments: &ToolsArguments) -> ExitCode {
         println!("NOT USABLE  This is a debug build; `cargo build --release` makes another.");
     }
     let Some(stage) = Stage::new() else {
-        eprintln!("offhook bench: a schema of the bench is not usable");
+        eprintln!("offhook-bench: a schema of the bench is not usable");
         return ExitCode::from(3);
     };
     let (mut floor, mut all) = (Vec::new(), BTreeMap::<Kind, Vec<Duration>>::new());
@@ -99,7 +99,7 @@ pub fn run(arguments: &ToolsArguments) -> ExitCode {
         floor.extend(round);
         for kind in Kind::ALL {
             let Some(samples) = stage.policy(kind, arguments.calls as usize) else {
-                eprintln!("offhook bench: \"{}\" went another way than it should", kind.name());
+                eprintln!("offhook-bench: \"{}\" went another way than it should", kind.name());
                 return ExitCode::from(3);
             };
             all.entry(kind).or_default().extend(samples);

@@ -197,7 +197,7 @@ async fn look_now_and_then() {
 
 /// What the callers of a pipeline ask every five seconds.
 async fn question() -> anyhow::Result<Speech> {
-    let spoken = crate::cli::speech::render_all(&["Can you tell me where my order is?"], "en-us").await?;
+    let spoken = offhook_kit::speech::render_all(&["Can you tell me where my order is?"], "en-us").await?;
     let samples: Vec<u8> = spoken[0].iter().flat_map(|sample| sample.to_le_bytes()).collect();
     Ok(Speech::question(&samples, QUESTION_EVERY)?)
 }

@@ -66,7 +66,7 @@ pub fn run(arguments: &GateArguments) -> ExitCode {
     let Ok(now) = "2026-11-20T12:00:00Z".parse::<Timestamp>() else { return ExitCode::from(3) };
     let gate = Gate::new(Settings::default());
     if !gate.decide(&event, now).executes() {
-        eprintln!("offhook bench: the event that is measured is not accepted");
+        eprintln!("offhook-bench: the event that is measured is not accepted");
         return ExitCode::from(3);
     }
     if cfg!(debug_assertions) {

@@ -18,15 +18,14 @@ pub struct FloorArguments {
 
 /// Runs until it is killed. The first line it prints is its own address.
 pub fn run(arguments: &FloorArguments) -> ExitCode {
-    super::super::serve::block_on(async {
-        match serve(arguments.provider).await {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("offhook bench-floor: {error}");
-                ExitCode::from(3)
-            }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    match runtime.and_then(|runtime| runtime.block_on(serve(arguments.provider))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("offhook-bench floor: {error}");
+            ExitCode::from(3)
         }
-    })
+    }
 }
 
 async fn serve(provider: SocketAddr) -> io::Result<()> {
@@ -36,7 +35,7 @@ async fn serve(provider: SocketAddr) -> io::Result<()> {
         let (caller, _) = listener.accept().await?;
         tokio::spawn(async move {
             if let Err(error) = copy(caller, provider).await {
-                eprintln!("offhook bench-floor: {error}");
+                eprintln!("offhook-bench floor: {error}");
             }
         });
     }

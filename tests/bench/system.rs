@@ -3,7 +3,7 @@
 
 use super::{
     load::{CONTEXT_ID, Provider},
-    process::{Cores, spawn},
+    process::{Cores, ENGINE, beside, spawn},
 };
 use anyhow::Context as _;
 use std::{
@@ -194,7 +194,7 @@ impl System {
     }
 
     async fn floor(cores: Option<Cores>, provider: SocketAddr, log: &Path) -> anyhow::Result<Self> {
-        let mut child = spawn(cores, &["bench-floor", "--provider", &provider.to_string()], log)?;
+        let mut child = spawn(cores, &std::env::current_exe()?, &["floor", "--provider", &provider.to_string()], log)?;
         let said = child.stdout.take().context("the floor has no standard output")?;
         let mut line = String::new();
         timeout(START_WITHIN, BufReader::new(said).read_line(&mut line)).await??;
@@ -231,7 +231,7 @@ impl System {
         let pages = free_address()?;
         let (file, log) = (folder.join("engine.yaml"), folder.join("engine.log"));
         fs::write(&file, format!("http: {{ bind: \"{pages}\", admin_token: {TOKEN} }}\n{config}"))?;
-        let child = spawn(cores, &["run", "--config", &file.display().to_string()], &log)?;
+        let child = spawn(cores, &beside(ENGINE)?, &["run", "--config", &file.display().to_string()], &log)?;
         let pid = child.id().context("the engine has ended")?;
         // Nothing is written there; held open, a write could not fail either.
         let system = Self { pid, audiosocket, pages: Some(pages), _child: child };
