@@ -16,7 +16,7 @@ pub const ENGINE: &str = "offhook";
 /// Makes every program of the project, where this one was made.
 const BUILD: &str = if cfg!(debug_assertions) { "cargo build" } else { "cargo build --release" };
 
-/// Who runs where.
+/// Which core each process runs on.
 #[derive(Debug, Clone, Copy)]
 pub struct Cores {
     /// The system under test, alone on its core.
