@@ -34,6 +34,8 @@ const BELOW_CALLER_DB: f32 = 7.0;
 /// caller is louder, that of a radio is not.
 const SOFT_IN_TURN_DB: f32 = 12.0;
 const SOFT_IN_TURN_FRAMES: u32 = 20;
+/// Frames of a pause behind which such speech does not keep the turn open at all: it begins anew, and a caller begins with a vowel.
+const SOFT_PAUSE_FRAMES: u32 = 10;
 /// Frames of such speech after which it may be the caller after all, who has put the telephone down: 6 s.
 const SOFT_FRAMES_MAX: u32 = 300;
 /// Level that is assumed for a caller who has not had a turn, when the length of a sound is judged. It is not assumed for
@@ -235,9 +237,11 @@ impl Background {
 impl Beside {
     /// Whether a frame is more of it than a caller's own words could be.
     fn hear(&mut self, is_speech: bool, is_soft: bool) -> bool {
-        self.pause = if is_speech { 0 } else { self.pause.saturating_add(1) };
+        let pause = self.pause;
+        self.pause = if is_speech { 0 } else { pause.saturating_add(1) };
         self.frames = match self.frames {
             _ if is_speech && !is_soft => Some(0),
+            Some(frames) if is_speech && pause >= SOFT_PAUSE_FRAMES => Some(frames.max(SOFT_IN_TURN_FRAMES + 1)),
             _ if self.pause >= PAUSE_BLOCKS * BLOCK_FRAMES => None,
             Some(frames) if frames >= SOFT_FRAMES_MAX => None,
             frames => frames.map(|frames| frames.saturating_add(u32::from(is_speech))),

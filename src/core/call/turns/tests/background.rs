@@ -126,6 +126,21 @@ fn a_radio_that_is_switched_on_while_a_known_caller_speaks_keeps_their_turn_open
 }
 
 #[test]
+fn a_radio_that_is_heard_again_in_the_pause_of_a_known_caller_does_not_keep_their_turn_open() {
+    let mut scene = known_caller();
+    scene.hears(Silent, "A", SECOND).hears(Silent, ".", 15).hears(Silent, "U", 3 * SECOND);
+    assert_eq!(scene.told(), "5120 began at 5000, 6600 ended at 6000");
+}
+
+#[test]
+fn a_caller_who_goes_on_softly_behind_a_pause_is_heard_from_their_first_vowel() {
+    let mut scene = known_caller();
+    scene.hears(Silent, "A", SECOND).hears(Silent, ".", 15).hears(Silent, "U", 10);
+    scene.hears(Silent, "A", SECOND).hears(Silent, ".", SECOND);
+    assert_eq!(scene.told(), "5120 began at 5000, 8200 ended at 7500");
+}
+
+#[test]
 fn a_caller_who_is_20_db_softer_than_before_is_heard_to_the_end_of_their_turn() {
     let mut scene = known_caller();
     scene.hears(Silent, "U", 3 * SECOND).hears(Silent, ".", SECOND);
