@@ -8,7 +8,7 @@ BUILT = $${CARGO_TARGET_DIR:-target}
 demo pbx: export CARGO_INCREMENTAL ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick pbx bench soak fuzz deployment check screenshots setup fmt clippy docs licences tidy
+.PHONY: help demo test quick pbx bench soak fuzz deployment check proto screenshots setup fmt clippy docs licences tidy
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -49,6 +49,10 @@ deployment: setup ## Dockerfiles, Compose, unit, alerts, nginx: linted, and run 
 	@CARGO="$(CARGO)" tests/lab/deployment.sh
 
 check: setup fmt licences clippy docs tidy ## formatting, licences, lints, documentation, rules of the house
+
+proto: ## the code of VAM's messages, from proto/vani
+	@CARGO_TARGET_DIR=target/generate $(CARGO) run --locked --manifest-path proto/generate/Cargo.toml
+	@cd proto && sha256sum vani/v1/*.proto generated/vani.v1.* generate/Cargo.* generate/src/main.rs > generated/made_from
 
 screenshots: setup ## the pictures of the page in docs/images, by a real browser
 	@$(CARGO) build --locked

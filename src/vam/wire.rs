@@ -1,4 +1,4 @@
-//! The messages of VAM/1.0, made from `proto/vani/v1` by `tests/generated.rs`. What holds a caller's voice, words, number or token prints as its
+//! The messages of VAM/1.0, made from `proto/vani/v1` by `make proto`. What holds a caller's voice, words, number or token prints as its
 //! name alone.
 
 use crate::wall_clock;
@@ -26,7 +26,7 @@ macro_rules! private {
     )+};
 }
 
-// As in `tests/generated.rs`.
+// As in `proto/generate`.
 private!(
     ActionResultEnvelope,
     AudioChunk,
