@@ -9,6 +9,7 @@ mod generated;
 mod mcp_python_client;
 mod metrics_reference;
 mod openai_sdk;
+mod ports;
 mod provider_fixtures;
 mod tidy;
 mod tool_schemas;
