@@ -58,20 +58,30 @@ def contents() -> dict[str, str]:
 
 
 def key(found: dict[str, str]) -> str:
-    return hashlib.sha256(json.dumps([found, os.environ.get("RUSTFLAGS", "")]).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(found).encode()).hexdigest()[:16]
+
+
+def dependencies(found: dict[str, str]) -> str:
+    """An archive of other dependencies, profiles or flags would be carried along, unused, from clone to clone."""
+    made_of = [found.get(name) for name in ("Cargo.lock", "Cargo.toml")]
+    return hashlib.sha256(json.dumps([made_of, os.environ.get("RUSTFLAGS", "")]).encode()).hexdigest()[:16]
+
+
+def archive_of(folder: Path, found: dict[str, str]) -> Path:
+    return folder / f"{dependencies(found)}-{key(found)}.tar"
 
 
 def checksum_of(archive: Path) -> Path:
     return archive.with_suffix(".sum")
 
 
-def newest_first(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.tar"), key=lambda archive: archive.stat().st_mtime, reverse=True)
+def newest_first(folder: Path, names: str = "*.tar") -> list[Path]:
+    return sorted(folder.glob(names), key=lambda archive: archive.stat().st_mtime, reverse=True)
 
 
 def keep() -> None:
     folder, found = cache(), contents()
-    archive = folder / f"{key(found)}.tar"
+    archive = archive_of(folder, found)
     if not (TARGET / "debug/deps").exists() or archive.exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,8 +107,8 @@ def restore() -> None:
     if (TARGET / "debug").exists():
         return
     folder, found = cache(), contents()
-    same = folder / f"{key(found)}.tar"
-    for archive in [same] if same.exists() else newest_first(folder)[:1]:
+    same = archive_of(folder, found)
+    for archive in [same] if same.exists() else newest_first(folder, f"{dependencies(found)}-*.tar")[:1]:
         if not checksum_of(archive).exists() or digest(archive) != checksum_of(archive).read_text():
             say(f"{archive} is damaged and is left out")
             archive.unlink()
