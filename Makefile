@@ -4,7 +4,7 @@ CARGO ?= cargo
 # The programs as `cargo build` made them: `cargo run` would choose other features of the dependencies, and make them anew.
 BUILT = $${CARGO_TARGET_DIR:-target}
 
-# What is built to be run, and not to be edited, is built without notes for the next build: a first build is 12 s shorter.
+# Programs that are run and not edited are built without incremental compilation: a first build is 12 s shorter.
 demo pbx: export CARGO_INCREMENTAL ?= 0
 
 .DEFAULT_GOAL := help

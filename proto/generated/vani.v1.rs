@@ -48,7 +48,7 @@ pub struct ActionRequestEnvelope {
     /// How long the gateway waits; 0 is 5000.
     #[prost(uint32, tag = "6")]
     pub timeout_ms: u32,
-    /// Nobody waits for the answer.
+    /// The gateway does not wait for an answer.
     #[prost(bool, tag = "7")]
     pub fire_and_forget: bool,
     #[prost(message, optional, tag = "8")]
@@ -79,7 +79,7 @@ pub struct ToolDeclaration {
     pub name: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
     pub description: ::prost::alloc::string::String,
-    /// Of the India tool registry: its schema has to be the registry's exactly.
+    /// Listed in the India tool registry, whose schema it has to have exactly.
     #[prost(bool, tag = "3")]
     pub is_registry_tool: bool,
     #[prost(string, tag = "4")]
@@ -149,7 +149,7 @@ pub enum ActionStatus {
     /// Still under way: settles nothing and extends no deadline.
     Pending = 1,
     Success = 2,
-    /// Timeouts too.
+    /// Includes timeouts.
     Error = 3,
     /// No such tool is registered.
     Unsupported = 4,
@@ -778,7 +778,7 @@ pub struct SessionInitResponse {
     pub status_message: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "4")]
     pub negotiated_audio_profile: ::core::option::Option<AudioProfile>,
-    /// What was asked for and cannot be had is false.
+    /// False for a capability that was requested and is not available.
     #[prost(message, optional, tag = "5")]
     pub negotiated_capabilities: ::core::option::Option<SessionCapabilities>,
     #[prost(string, tag = "6")]
@@ -791,7 +791,7 @@ pub struct SessionInitResponse {
     pub resolved_backends: ::core::option::Option<ModelPreferences>,
     #[prost(string, tag = "9")]
     pub stream_endpoint: ::prost::alloc::string::String,
-    /// From now; afterwards another session has to be opened.
+    /// Seconds from now until the session expires; then another one has to be opened.
     #[prost(uint32, tag = "10")]
     pub session_ttl_seconds: u32,
     #[prost(message, optional, tag = "11")]
@@ -1519,7 +1519,7 @@ pub struct WordTiming {
 pub struct TranscriptEvent {
     #[prost(string, tag = "1")]
     pub session_id: ::prost::alloc::string::String,
-    /// The same for all partial texts and the final one.
+    /// Shared by the partial transcripts of an utterance and its final one.
     #[prost(string, tag = "2")]
     pub utterance_id: ::prost::alloc::string::String,
     #[prost(enumeration = "TranscriptType", tag = "3")]
@@ -1555,7 +1555,7 @@ pub struct TurnSignal {
     pub event: i32,
     #[prost(string, tag = "3")]
     pub turn_id: ::prost::alloc::string::String,
-    /// In the state that is left.
+    /// Time spent in the state that the turn leaves.
     #[prost(uint64, tag = "4")]
     pub elapsed_ms: u64,
     #[prost(message, optional, tag = "5")]
@@ -1573,7 +1573,7 @@ pub struct SynthesisChunk {
     pub audio_bytes: ::prost::bytes::Bytes,
     #[prost(enumeration = "AudioCodec", tag = "5")]
     pub codec: i32,
-    /// Of its request.
+    /// The last chunk of its request.
     #[prost(bool, tag = "6")]
     pub is_final: bool,
     #[prost(uint64, tag = "7")]

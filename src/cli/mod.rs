@@ -107,7 +107,7 @@ enum Command {
 }
 
 pub fn run() -> ExitCode {
-    // The only call, before anything could dial.
+    // Installed once, before anything can dial.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         eprintln!("offhook: a TLS provider was installed before the program began");
         return ExitCode::from(3);

@@ -1,5 +1,5 @@
-//! The messages of VAM/1.0, made from `proto/vani/v1` by `make proto`. What holds a caller's voice, words, number or token prints as its
-//! name alone.
+//! The messages of VAM/1.0, made from `proto/vani/v1` by `make proto`. Messages with a caller's voice, words, number or token in
+//! them print as their name alone.
 
 use crate::wall_clock;
 use prost_types::{Struct, Value, value::Kind};

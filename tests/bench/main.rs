@@ -102,7 +102,7 @@ enum Part {
 }
 
 fn main() -> ExitCode {
-    // The only call, before anything could dial.
+    // Installed once, before anything can dial.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         eprintln!("offhook-bench: a TLS provider was installed before the program began");
         return ExitCode::from(3);

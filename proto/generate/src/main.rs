@@ -3,8 +3,8 @@
 use prost::Message as _;
 use std::{error::Error, fs, path::Path};
 
-/// What holds a caller's voice, words, number or token gets a `Debug` by hand, which shows none of it: as in
-/// `src/vam/wire.rs`.
+/// Messages with a caller's voice, words, number or token in them. `src/vam/wire.rs` gives these a `Debug` that shows none of it; the
+/// two lists have to agree, or the engine does not compile.
 const PRIVATE: [&str; 9] = [
     "ActionResultEnvelope",
     "AudioChunk",
