@@ -1,7 +1,7 @@
 //! Callers who put the call on hold.
 
 use crate::calls::{
-    SOON,
+    AGENT_HZ, SOON,
     kit::{asterisk::Asterisk, phone::Phone},
     ms, pbx,
     repairs::{ari, dial, wait_held},
@@ -32,7 +32,21 @@ async fn a_caller_who_has_the_call_on_hold_is_not_missed() {
     asterisk.wait_empty(SOON).await;
 }
 
+async fn a_caller_who_takes_the_call_up_again_hears_the_agent() {
+    let (asterisk, offhook) = pbx(BRIEF, "").await;
+    let (mut phone, _) = held(&asterisk).await;
+    offhook.wait_logged("the caller has the call on hold").await;
+    sleep(ms(4_000)).await;
+    phone.resume().await;
+    offhook.wait_logged("the caller has taken the call up again").await;
+    phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
+    phone.hang_up().await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
+    asterisk.wait_empty(SOON).await;
+}
+
 crate::scenes! {
     real:
-        a_caller_who_has_the_call_on_hold_is_not_missed;
+        a_caller_who_has_the_call_on_hold_is_not_missed,
+        a_caller_who_takes_the_call_up_again_hears_the_agent;
 }

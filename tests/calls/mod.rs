@@ -4,14 +4,11 @@
 //! all of them are played always but for those that only a real part can carry. On a real Asterisk with real phones and the
 //! program itself, a chosen set is played always, and the others where all is asked for. The set has, at least once each:
 //!
-//! - every request of `asterisk::ari`: answer, ring, continue and the look whether that place exists (`endings`, `ringing`),
-//!   variables, hold (`repairs`), externalMedia of each transport and format with the packets it counts (`legs`, `audio`), originate and
-//!   a bridge of two people (`telephony`), keys, states of devices and endpoints (`telephony`), bridges made, filled, emptied and
-//!   deleted, lists of channels and bridges after a restart (`stress`, `faults`);
-//! - every event of `asterisk::events`: Stasis begins and ends, a channel rings, is busy, is hung up, destroyed, held, presses a key,
-//!   and the application is taken over (`stress`);
-//! - every media leg and codec (`legs` calls over all of them), the dialplan's own AudioSocket in each of its forms (`walk_ins`), and a full
-//!   queue of the WebSocket channel (`websocket`);
+//! - every request that an engine makes of ARI and every event that matters to it: the engines count them, and a run in which one
+//!   of the counters stays at zero has failed (`unseen` in `tests/lab/run_tests.py`). What `offhook check` asks for is shown by
+//!   `tests/first`;
+//! - every media leg and codec (`legs` calls over all of them), the dialplan's own AudioSocket (`walk_ins`), and a full queue of the
+//!   WebSocket channel (`websocket`);
 //! - each file of `dialplan/`, with the human behind it (`routing`), the mailbox and the queue (`telephony`).
 //!
 //! A scene that is added is `both`. It is `real` if it is the only one that asks Asterisk for something, or whenever the two worlds

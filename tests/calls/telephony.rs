@@ -7,6 +7,9 @@ use crate::calls::{
         audio::{silence, tone},
         offhook::{Offhook, Place},
         phone::Phone,
+        proxy::Proxy,
+        seen,
+        world::{self, World},
     },
     ms,
 };
@@ -358,6 +361,7 @@ async fn what_asterisk_says_of_a_device_is_what_the_agent_is_told() {
         },
         config::{AsteriskConfig, ExtensionsConfig},
         facts::{CallFacts, CallId},
+        telemetry::Metrics,
         tool::{Admission, CallPolicy, Opening, PolicyRules, Tool, ToolCall, ToolCallId, ToolOutcome, Toolbox},
     };
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -369,7 +373,8 @@ async fn what_asterisk_says_of_a_device_is_what_the_agent_is_told() {
         password: asterisk.ari_password().to_owned().into(),
         app: "offhook".into(),
     };
-    let ari = AriClient::new(&config, AriCounters::new(&prometheus::Registry::new()).unwrap()).unwrap();
+    let metrics = Metrics::new("test");
+    let ari = AriClient::new(&config, AriCounters::new(metrics.registry()).unwrap()).unwrap();
     let facts = CallFacts::new(CallId::random(), "front", "test");
     let asked = async |device: &str| {
         let extensions = ExtensionsConfig { allow: vec!["100".into()], device: device.into() };
@@ -406,6 +411,28 @@ async fn what_asterisk_says_of_a_device_is_what_the_agent_is_told() {
     assert_eq!(asked("PJSIP/softphone").await, "unavailable");
     assert_eq!(asked("Local/{extension}@lab-office").await, "available");
     assert_eq!(asked("PJSIP/{extension}").await, "unavailable");
+    // A kind of channel without states of devices, and without endpoints.
+    assert_eq!(asked("AudioSocket/{extension}").await, "unknown");
+    if world::current() == World::Real {
+        seen::note(&metrics.text());
+    }
+}
+
+/// A proxy makes the request one that Asterisk does not know. The emulated one would take that for a gap of its own.
+async fn a_transfer_that_asterisk_refuses_leaves_the_caller_with_the_agent() {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let proxy = Proxy::changing(asterisk.http_port(), "/continue", "/continua").await;
+    let place = Place::free();
+    let script = "- call: { tool: transfer, arguments: { destination: desk } }\n- listen: {}\n- tone: { hertz: 880, for: 1s }\n- echo: 60s";
+    let yaml = format!("{}{}", place.yaml_of(Some((&proxy.url(), asterisk.ari_password()))), super::agent(script, ""));
+    let offhook = Offhook::start(place, &yaml).await;
+    offhook.wait_ready(true).await;
+    let mut caller = caller(&asterisk).await;
+    caller.wait_to_hear(880.0, ms(500), SOON).await;
+    assert_eq!(offhook.metric(r#"offhook_ari_requests_total{operation="ring_stop"}"#).await, 1.0, "{}", offhook.log());
+    caller.hang_up().await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
+    asterisk.wait_empty(SOON).await;
 }
 
 crate::scenes! {
@@ -429,4 +456,6 @@ crate::scenes! {
         who_was_left_alone_while_offhook_was_away_is_let_go_when_it_comes_back,
         a_farewell_is_heard_to_its_last_syllable_before_the_line_drops,
         an_agent_may_ask_whether_an_extension_is_free;
+    only_real:
+        a_transfer_that_asterisk_refuses_leaves_the_caller_with_the_agent;
 }

@@ -22,6 +22,7 @@ pub mod processes;
 pub mod proxy;
 pub mod python;
 pub mod relay;
+pub mod seen;
 pub mod service;
 pub mod spoken;
 pub mod stage;

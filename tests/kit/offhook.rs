@@ -6,6 +6,7 @@ mod program;
 
 use super::{
     asterisk::Asterisk,
+    seen,
     tied::free_ports,
     world::{self, World},
 };
@@ -101,6 +102,9 @@ impl Default for Launch<'_> {
 /// Prints the engine's log when a test panics: a failure by chance may not come again.
 impl Drop for Offhook {
     fn drop(&mut self) {
+        if matches!(self.engine, Kind::Program(_)) {
+            seen::note_of_engine(self.http, self.token.as_deref());
+        }
         if std::thread::panicking() {
             eprintln!("--- offhook\n{}", self.log());
         }

@@ -166,6 +166,14 @@ impl Phone {
         }
     }
 
+    /// Takes the call off hold; what is heard begins anew.
+    pub async fn resume(&mut self) {
+        match self {
+            Real(phone) => phone.resume().await,
+            Emulated(phone) => phone.resume().await,
+        }
+    }
+
     /// Hangs up, and waits until that is done.
     pub async fn hang_up(&mut self) {
         match self {

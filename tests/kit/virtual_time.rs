@@ -83,9 +83,15 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { clock: Duration::from_secs(1_800), still: Duration::from_secs(20), notice: Duration::from_secs(5) }
+        LIMITS
     }
 }
+
+/// Limits of a scene without limits of its own.
+const LIMITS: Limits =
+    Limits { clock: Duration::from_secs(1_800), still: Duration::from_secs(20), notice: Duration::from_secs(5) };
+// A scene that is stuck has failed within half a minute.
+const _: () = assert!(LIMITS.still.as_secs() + LIMITS.notice.as_secs() < 30);
 
 /// How often the clock is looked at, in real time.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -253,7 +259,8 @@ pub fn run_within<S: FnOnce() -> F, F: Future<Output = ()>>(limits: Limits, scen
     wall_clocks().remove(&id);
     drop(renamed);
     if let Err(panic) = played {
-        eprintln!("{} failed when {}", this.name, this.state());
+        let beside = if strangers.is_empty() { String::new() } else { format!("; {STRANGE} {strangers:?}") };
+        eprintln!("{} failed when {}{beside}", this.name, this.state());
         resume_unwind(panic);
     }
     assert!(strangers.is_empty(), "{}: {STRANGE} {strangers:?}", this.name);

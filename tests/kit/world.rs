@@ -26,8 +26,8 @@
 
 use super::virtual_time;
 use offhook::telemetry::LogBook;
-use std::{cell::RefCell, future::Future, process::Output};
-use tokio::runtime::Builder;
+use std::{cell::RefCell, future::Future, process::Output, time::Duration};
+use tokio::{runtime::Builder, time::timeout};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum World {
@@ -68,11 +68,15 @@ pub fn emulated<F: Future<Output = ()>>(scene: impl FnOnce() -> F) {
     virtual_time::run(scene);
 }
 
+/// Longest time of a scene on a real Asterisk: 200 s were seen beside a load.
+const REAL_SCENE_MAX: Duration = Duration::from_secs(600);
+
 /// Plays a scene on a real Asterisk, in real time.
 pub fn real<F: Future<Output = ()>>(scene: impl FnOnce() -> F) {
     // By their name emulated scenes beside it know that these threads are none of theirs.
     let runtime = Builder::new_multi_thread().enable_all().thread_name("real-scene").build();
-    runtime.expect("a runtime").block_on(scene());
+    let played = async { timeout(REAL_SCENE_MAX, scene()).await };
+    runtime.expect("a runtime").block_on(played).expect("the scene ends within its limit");
 }
 
 /// Runs a program to its end. The clock of an emulated scene stands still meanwhile.

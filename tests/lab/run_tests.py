@@ -50,8 +50,10 @@ class Run:
     limit: int = 600
     # Its tests write small files by the thousand.
     in_memory: bool = False
-    # REAL=all runs the ignored tests of these programs, and there is no limit then.
+    # REAL=all runs the ignored tests of these programs too, within `ALL_LIMIT`.
     real: bool = False
+    # What the run is called where its parts of names are too long to read.
+    title: str = ""
     # What its tests show does not depend on how fast they run: they take what the runs in real time leave of the processor.
     beside: bool = False
     # Begins when everything else has ended.
@@ -65,7 +67,13 @@ ALONE = (("prometheus::load", "web::beside_asterisk"), ("web::newcomer",))
 # Scenes on the real Asterisk, with real programs, and those that look at the clock: what every run shows of them is to take five
 # minutes. A change that makes them longer adds too much to the chosen set: leave it to REAL=all, or let more scenes share a call.
 REAL_TIME = ("::real::", "::only_real::", "stages::programs", "clock::")
-SCENES = Run("whole_calls", threads=3 * CORES, only=REAL_TIME, real=True, limit=300)
+SCENES = Run("whole_calls", threads=3 * CORES, only=REAL_TIME, real=True, limit=300, title="scenes in real time")
+# Seconds for all of them beside a load on every core.
+ALL_LIMIT = 3600
+# What the engines of these scenes asked Asterisk for and were told by it; tests/kit/seen.rs writes it.
+SEEN = "seen.txt"
+# What they do not count: `offhook check` asks for information, and it has no metrics.
+UNCOUNTED = ('offhook_ari_requests_total{operation="info"}',)
 
 # Tests of the program `house` that wait for other programs within a limit, which those do not keep in idle time.
 LIMITED = ("what_the_compose_file_starts_carries_a_call", "mcp_python_client::")
@@ -74,13 +82,13 @@ LIMITED = ("what_the_compose_file_starts_carries_a_call", "mcp_python_client::")
 # under way at a time: one in real time, which waits for most of it, and one that computes and makes way for it.
 PLAN = [
     # The limit allows for a load on every core, beside which it begins to compute when nothing runs in real time.
-    Run("whole_calls", threads=2 * CORES, skip=REAL_TIME, limit=1200, in_memory=True, beside=True),
+    Run("whole_calls", threads=2 * CORES, skip=REAL_TIME, limit=1200, in_memory=True, beside=True, title="calls in virtual time"),
     Run("house", skip=LIMITED, beside=True),
     Run("*", beside=True),
     Run("lib", threads=3 * CORES),
     Run("house", threads=3 * CORES, only=LIMITED),
     SCENES,
-    Run("real", threads=3 * CORES, skip=sum(ALONE, ()), limit=900),
+    Run("real", threads=3 * CORES, skip=sum(ALONE, ()), limit=900, title="real"),
     *(Run("real", only=group, alone=True) for group in ALONE),
 ]
 # Starts what runs in real time: preferred to whatever else this machine does, where that is allowed.
@@ -183,6 +191,8 @@ def environment(run: Run, program: Program) -> dict[str, str]:
     if (root := one_root()) is not None:
         found["SSL_CERT_FILE"] = str(root)
         found.pop("SSL_CERT_DIR", None)
+    if run.real:
+        found["OFFHOOK_SEEN"] = str(folder_of_results() / SEEN)
     if run.in_memory and (memory := memory_folder()) is not None:
         found["TMPDIR"] = memory
     return found
@@ -240,7 +250,8 @@ class Stopwatch:
 
 
 def run_program(run: Run, program: Program, names: list[str], everything: bool, kept: Path) -> Outcome:
-    title = program.name + "".join(f" {part}" for part in run.only) + (f" without {', '.join(run.skip)}" if run.skip else "")
+    title = run.title or program.name + "".join(f" {part}" for part in run.only) + (f" without {', '.join(run.skip)}" if run.skip else "")
+    most = ALL_LIMIT if everything and run.real else run.limit
     outcome = Outcome(title)
     flags = ["--test-threads", str(run.threads), "--exact"]
     flags += ["--include-ignored"] if everything and run.real else []
@@ -255,9 +266,8 @@ def run_program(run: Run, program: Program, names: list[str], everything: bool, 
         reached_limit.set()
         os.killpg(child.pid, signal.SIGKILL)
 
-    limit = threading.Timer(run.limit, stop)
-    if not (everything and run.real):
-        limit.start()
+    limit = threading.Timer(most, stop)
+    limit.start()
     name = re.sub(r"[^\w-]+", "_", title)[:80]
     lines, counts = [], {"ok": 0, "FAILED": 0, "ignored": 0}
 
@@ -290,7 +300,7 @@ def run_program(run: Run, program: Program, names: list[str], everything: bool, 
     if child.returncode != 0 and not outcome.failed:
         # It ended, or was ended, in the middle of its tests.
         outcome.passed, outcome.failed = counts["ok"], counts["FAILED"] + 1
-        why = f"took more than its {run.limit} s" if reached_limit.is_set() else f"ended by {child.returncode}"
+        why = f"took more than its {most} s" if reached_limit.is_set() else f"ended by {child.returncode}"
         running = ", ".join(sorted(watch.began)) or "none"
         outcome.failures.append(f"the program {why}; tests that were running: {running}")
     if outcome.failed:
@@ -320,6 +330,15 @@ def run_documentation(arguments: list[str], filters: list[str], kept: Path) -> O
         print(said)
     print(f"    {outcome.seconds:6.1f} s  documentation: {outcome.passed} passed, {outcome.failed} failed", flush=True)
     return outcome
+
+
+def unseen(file: Path) -> list[str]:
+    """Requests and events of ARI that no scene in real time had, by the counters of all its engines."""
+    seen: dict[str, float] = {}
+    for line in file.read_text().splitlines() if file.exists() else []:
+        counter, _, value = line.rpartition(" ")
+        seen[counter] = seen.get(counter, 0) + float(value)
+    return sorted(counter for counter, value in seen.items() if value == 0 and counter not in UNCOUNTED) if seen else ["any counter"]
 
 
 def chosen(run: Run, program: Program, filters: list[str]) -> list[str]:
@@ -366,6 +385,7 @@ def main() -> int:
     programs = build(arguments + targets)
     outcomes = [Outcome("building", seconds=time.monotonic() - began)]
     print(f"    {outcomes[0].seconds:6.1f} s  building", flush=True)
+    (kept / SEEN).unlink(missing_ok=True)
     rows = [(run, program, names) for run, program in planned(programs, quick) if (names := chosen(run, program, filters))]
 
     def take(row: tuple[Run, Program, list[str]]) -> Outcome:
@@ -379,6 +399,9 @@ def main() -> int:
         PRIORITIES.no_real_time_left()
         outcomes += [one.result() for one in begun] + in_real_time
     outcomes += [take(row) for row in rows if row[0].alone]
+    if not quick and not filters and (missing := unseen(kept / SEEN)):
+        failures = [f"no scene on the real Asterisk has {counter}" for counter in missing]
+        outcomes.append(Outcome("what the scenes in real time cover", failed=len(missing), failures=failures))
 
     print("\nSeconds by program, and how many of them each core computed:")
     for outcome in outcomes:

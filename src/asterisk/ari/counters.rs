@@ -9,7 +9,10 @@ use prometheus::{IntCounter, IntCounterVec, IntGauge, Opts, Registry};
 pub struct AriCounters {
     /// Ends of the events socket (failed attempts included), by reason.
     pub(crate) reconnects: IntCounterVec,
+    /// Events that matter to a call, by Asterisk's names.
+    pub(crate) events: IntCounterVec,
     pub(crate) events_malformed: IntCounter,
+    pub(crate) requests: IntCounterVec,
     pub(crate) requests_failed: IntCounterVec,
     pub(crate) orphans_removed: IntCounterVec,
     pub(crate) overflow: IntCounterVec,
@@ -93,7 +96,19 @@ impl AriCounters {
                 "reason",
                 &crate::asterisk::events::Loss::ALL.map(|loss| loss.label()),
             )?,
+            events: vec(
+                "offhook_ari_events_total",
+                "ARI events that matter to a call, by kind; Ringing and Busy come in several events of Asterisk's",
+                "event",
+                &crate::asterisk::events::EVENTS,
+            )?,
             events_malformed: one("offhook_ari_events_malformed_total", "ARI events that could not be read")?,
+            requests: vec(
+                "offhook_ari_requests_total",
+                "ARI requests, by operation; one that is sent a second time counts once",
+                "operation",
+                &Operation::ALL.map(Operation::label),
+            )?,
             requests_failed: vec(
                 "offhook_ari_requests_failed_total",
                 "ARI requests that did not do what was asked, by operation",

@@ -20,6 +20,7 @@ pub enum Operation {
     Originate,
     SendDigits,
     DeviceState,
+    EndpointState,
     ReadBridge,
     DeleteBridge,
     ListChannels,
@@ -29,7 +30,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Answer,
         Self::Ring,
         Self::RingStop,
@@ -45,6 +46,7 @@ impl Operation {
         Self::Originate,
         Self::SendDigits,
         Self::DeviceState,
+        Self::EndpointState,
         Self::ReadBridge,
         Self::DeleteBridge,
         Self::ListChannels,
@@ -70,6 +72,7 @@ impl Operation {
             Self::Originate => "originate",
             Self::SendDigits => "send_digits",
             Self::DeviceState => "device_state",
+            Self::EndpointState => "endpoint_state",
             Self::ReadBridge => "read_bridge",
             Self::DeleteBridge => "delete_bridge",
             Self::ListChannels => "list_channels",

@@ -194,6 +194,7 @@ impl AriClient {
     }
 
     async fn answer_to(&self, operation: Operation, request: Request<'_>) -> Result<Answer, AriError> {
+        self.inner.counters.requests.with_label_values(&[operation.label()]).inc();
         let answer = self.attempt_twice(operation, request).await;
         if let Err(fault) = &answer
             && !(operation.expects_missing() && *fault == Fault::NotFound)

@@ -321,7 +321,7 @@ impl AriClient {
             state: String,
         }
         let path = ["endpoints", technology, resource];
-        self.get(Operation::DeviceState, &path).await.map(|answer: Answer| answer.state)
+        self.get(Operation::EndpointState, &path).await.map(|answer: Answer| answer.state)
     }
 
     /// Makes the bridge of a caller and whoever takes them over, and puts both into it: whatever

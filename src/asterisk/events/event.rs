@@ -47,6 +47,21 @@ pub(super) enum Event {
     Other,
 }
 
+/// Kinds of events that matter to a call: labels of a metric. Named as Asterisk names them; several events tell of ringing and of a busy
+/// telephone.
+pub(crate) const EVENTS: [&str; 10] = [
+    "ApplicationReplaced",
+    "Busy",
+    "ChannelDestroyed",
+    "ChannelDtmfReceived",
+    "ChannelHangupRequest",
+    "ChannelHold",
+    "ChannelUnhold",
+    "Ringing",
+    "StasisEnd",
+    "StasisStart",
+];
+
 /// A channel entered Stasis.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Started {
@@ -104,6 +119,23 @@ struct RawPlace {
 }
 
 impl Event {
+    /// One of [`EVENTS`]; `None` for what does not matter to a call.
+    pub(super) const fn kind(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::StasisStart(_) => "StasisStart",
+            Self::StasisEnd { .. } => "StasisEnd",
+            Self::ChannelDestroyed { .. } => "ChannelDestroyed",
+            Self::Ringing { .. } => "Ringing",
+            Self::Busy { .. } => "Busy",
+            Self::ChannelHangupRequest { .. } => "ChannelHangupRequest",
+            Self::ChannelDtmfReceived { .. } => "ChannelDtmfReceived",
+            Self::ChannelHeld { held: true, .. } => "ChannelHold",
+            Self::ChannelHeld { held: false, .. } => "ChannelUnhold",
+            Self::ApplicationReplaced => "ApplicationReplaced",
+            Self::Other => return None,
+        })
+    }
+
     pub(super) fn read(text: &str) -> Result<Self, Malformed> {
         #[derive(Deserialize)]
         struct Kind<'a> {

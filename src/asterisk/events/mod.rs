@@ -21,6 +21,7 @@ mod socket;
 
 pub(in crate::asterisk) use bridging::CallBridge;
 pub use dialled::{Dialled, DialledCalls};
+pub(crate) use event::EVENTS;
 #[cfg(any(test, fuzzing))]
 pub use event::fuzz;
 pub(in crate::asterisk) use router::here;

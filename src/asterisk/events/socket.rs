@@ -224,8 +224,15 @@ impl EventSocket {
             None | Some(Ok(Message::Close(_))) => Err(Loss::Closed.into()),
             Some(Err(error)) => Err(End::in_flight(error)),
             Some(Ok(Message::Text(text))) => match Event::read(&text) {
-                Ok(Event::ApplicationReplaced) => Err(Loss::Replaced.into()),
-                Ok(event) => Ok(self.router.dispatch(event)),
+                Ok(event) => {
+                    if let Some(kind) = event.kind() {
+                        self.ari.counters().events.with_label_values(&[kind]).inc();
+                    }
+                    match event {
+                        Event::ApplicationReplaced => Err(Loss::Replaced.into()),
+                        event => Ok(self.router.dispatch(event)),
+                    }
+                }
                 Err(Malformed) => {
                     self.ari.counters().events_malformed.inc();
                     tracing::debug!(bytes = text.len(), "an ARI event that cannot be read");

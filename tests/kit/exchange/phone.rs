@@ -384,6 +384,18 @@ impl ExchangePhone {
         self.handset.falls_silent();
     }
 
+    /// Takes the call off hold; what is heard begins anew.
+    pub async fn resume(&mut self) {
+        let link = {
+            let mut line = self.handset.line();
+            line.held = false;
+            line.heard.clear();
+            line.link.clone()
+        };
+        let (switch, id) = link.expect("a phone in a call");
+        switch.with(|state| state.holds(&id, false));
+    }
+
     pub async fn hang_up(&mut self) {
         let link = self.handset.line().link.clone();
         if let Some((switch, id)) = link {
