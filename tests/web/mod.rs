@@ -121,6 +121,8 @@ fn script(name: &str, page: &str, folder: &Path) -> Command {
         .env("NODE_MODULES", target().join("npm/node_modules"))
         .env("PAGE", page)
         .env("PROFILE", folder.join("browser"))
+        // What the browser says, and how it ends: shown where a script fails.
+        .env("DEBUG", "pw:browser")
         .stdin(Stdio::null())
         .kill_on_drop(true);
     command
