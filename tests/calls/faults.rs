@@ -76,7 +76,7 @@ async fn an_rtp_call_whose_asterisk_died_ends_when_asterisk_is_back() {
     assert_eq!(offhook.wait_end_reason(SOON).await, "channel_gone");
 }
 
-/// T17: who came in.
+/// T17: a caller whose engine was killed.
 async fn a_caller_left_by_an_engine_that_died_goes_to_a_human_when_the_next_one_comes() {
     let asterisk = Asterisk::start(Options::default()).await;
     let (place, again) = (Place::free(), Place::free());
@@ -125,7 +125,7 @@ async fn openai_greets_is_interrupted_is_told_what_was_heard_and_answers() {
     openai_is_told_what_was_heard_over("rtp/ulaw").await;
 }
 
-/// T24: marks. Of what waited in Asterisk nothing was heard.
+/// T24: marks tell the agent how much of its answer was heard; what waited in Asterisk was not.
 async fn openai_is_told_that_what_waited_in_asterisk_was_not_heard() {
     let behaviour =
         Behaviour { hertz: 440.0, answer: ms(20_000), pace: Some(10.0), detects_speech: true, ..Behaviour::default() };

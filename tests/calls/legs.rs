@@ -68,9 +68,9 @@ struct Seen {
     /// The samples of a call's audio in offhook.
     samples: String,
     wideband: bool,
-    /// Keys that the agent was told, of the one that was pressed.
+    /// Times the agent was told of one key press.
     keys: u64,
-    /// The same, of one that was pressed while no event of ARI came.
+    /// Times the agent was told of a key pressed while the events socket was down.
     keys_unseen: u64,
     /// The agent was not heard any more when it had been interrupted; where Asterisk can throw something away, with 1.6 s of it
     /// waiting there.
@@ -90,7 +90,7 @@ const PER_SECOND: f64 = 50.0;
 /// Frames that make 1.6 s of the agent's words wait in Asterisk.
 const AHEAD: usize = 80;
 
-/// T23: each of them.
+/// T23: each row of `docs/legs.md`.
 async fn what_is_seen_of_each_leg_is_what_the_page_tells() {
     let mut calls = JoinSet::new();
     let places = Arc::new(Semaphore::new(AT_ONCE));

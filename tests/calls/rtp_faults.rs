@@ -57,7 +57,7 @@ enum Fault {
     ComfortNoise,
     /// RFC 4733, in between.
     TelephoneEvents,
-    /// RFC 3550, 5.1.
+    /// Padding bytes (RFC 3550 §5.1).
     Padding,
     Contributors,
     Extension,
@@ -200,7 +200,7 @@ impl Way {
     }
 }
 
-/// T22: what a caller says in twelve kinds of bad weather.
+/// T22: a caller's RTP, impaired by each kind of `Fault` but `Bunch`, `Fast` and `Recut`.
 async fn whatever_a_network_does_to_rtp_the_caller_is_heard_and_nobody_else() {
     let (asterisk, offhook, port) = one_port(&format!("bind: 127.0.0.1, advertise: {OUTER}"), ECHO).await;
     let wire = Wire::between(asterisk.pid(), port).await;

@@ -69,7 +69,7 @@ async fn a_caller_who_speaks_opus_and_the_agent_hear_each_other() {
     assert_clean(&asterisk, &offhook).await;
 }
 
-/// T20: somebody else.
+/// T20: a caller whose telephone does not speak Opus.
 async fn a_caller_without_opus_gets_samples_where_opus_is_configured() {
     let script = "- tone: { hertz: 440, for: 1s }\n- echo: 20s";
     let (asterisk, offhook) = pbx(script, OPUS).await;

@@ -4,8 +4,8 @@
 use serde::Deserialize;
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
-/// The program whose tests show what no other is named for.
-const USUAL: &str = "providers";
+/// Default test program of a chapter.
+const DEFAULT_PROGRAM: &str = "providers";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,7 +20,7 @@ pub struct Catalogue {
 pub struct Chapter {
     pub title: String,
     /// The program of tests that shows it.
-    #[serde(default = "usual")]
+    #[serde(default = "default_program")]
     pub program: String,
     /// The providers that it concerns, if not all.
     #[serde(default)]
@@ -41,8 +41,8 @@ pub struct Behaviour {
     pub partly: BTreeMap<String, String>,
 }
 
-fn usual() -> String {
-    USUAL.into()
+fn default_program() -> String {
+    DEFAULT_PROGRAM.into()
 }
 
 impl Chapter {
@@ -51,7 +51,7 @@ impl Chapter {
     }
 
     pub fn is_usual(&self) -> bool {
-        self.program == USUAL
+        self.program == DEFAULT_PROGRAM
     }
 }
 

@@ -62,11 +62,11 @@ struct Shared {
 pub struct StandIn {
     address: SocketAddr,
     shared: Arc<Shared>,
-    home: Option<Home>,
+    served_by: Option<ServedBy>,
 }
 
-/// Where it runs.
-enum Home {
+/// Runtime that serves the endpoint.
+enum ServedBy {
     /// A runtime of its own, so that it can end with all its connections.
     Own(Runtime),
     /// The test's, whose clock it goes by.
@@ -77,7 +77,7 @@ impl StandIn {
     pub fn start(manner: Manner) -> Self {
         let shared = Arc::new(Shared { manner: Mutex::new(manner), asked: Mutex::default() });
         // Nothing else takes the port while the endpoint is away.
-        let mut stand_in = Self { address: ([127, 0, 0, 1], free_ports(1)).into(), shared, home: None };
+        let mut stand_in = Self { address: ([127, 0, 0, 1], free_ports(1)).into(), shared, served_by: None };
         stand_in.come_back();
         stand_in
     }
@@ -85,9 +85,9 @@ impl StandIn {
     /// In the runtime of the scene.
     pub fn start_here(manner: Manner) -> Self {
         let shared = Arc::new(Shared { manner: Mutex::new(manner), asked: Mutex::default() });
-        let mut stand_in = Self { address: ([127, 0, 0, 1], 0).into(), shared, home: None };
+        let mut stand_in = Self { address: ([127, 0, 0, 1], 0).into(), shared, served_by: None };
         let serving = stand_in.serving();
-        stand_in.home = Some(Home::Here(tokio::spawn(serving).abort_handle()));
+        stand_in.served_by = Some(ServedBy::Here(tokio::spawn(serving).abort_handle()));
         stand_in
     }
 
@@ -106,9 +106,9 @@ impl StandIn {
 
     /// Ends in the middle of everything.
     pub fn go_away(&mut self) {
-        match self.home.take() {
-            Some(Home::Own(runtime)) => runtime.shutdown_background(),
-            Some(Home::Here(task)) => task.abort(),
+        match self.served_by.take() {
+            Some(ServedBy::Own(runtime)) => runtime.shutdown_background(),
+            Some(ServedBy::Here(task)) => task.abort(),
             None => {}
         }
     }
@@ -117,7 +117,7 @@ impl StandIn {
     pub fn come_back(&mut self) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         runtime.spawn(self.serving());
-        self.home = Some(Home::Own(runtime));
+        self.served_by = Some(ServedBy::Own(runtime));
     }
 
     fn serving(&mut self) -> impl Future<Output = ()> + use<> {

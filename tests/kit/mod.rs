@@ -1,10 +1,9 @@
-//! What the tests stand on: a real Asterisk, real phones, sound that can be measured, the engine as
-//! a process, and emulated providers.
+//! Support that the test programs share: a real Asterisk with real telephones and an emulated one (`exchange`), virtual
+//! time, sound that can be measured, the engine as a process or within the test, and emulated providers.
 
 // Lets a module here be named `crate::kit::…`, as in the test programs.
 extern crate self as kit;
 
-pub mod again;
 pub mod asterisk;
 pub mod attendant;
 pub mod audio;
@@ -17,6 +16,7 @@ pub mod offhook;
 pub mod openai_server;
 pub mod openai_shapes;
 pub mod own_net;
+pub mod own_process;
 pub mod phone;
 pub mod processes;
 pub mod proxy;

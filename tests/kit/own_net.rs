@@ -18,18 +18,18 @@ use std::{
 
 /// Set in the process that has the network.
 const INSIDE: &str = "OFFHOOK_TEST_OWN_NET";
-/// Who is there can vanish.
+/// Address of the peer that a test makes unreachable.
 const FAR: Ipv4Addr = Ipv4Addr::new(10, 9, 9, 9);
-/// Whoever is refused, is so at once.
-const SWALLOWED: Duration = Duration::from_millis(200);
-/// Who is there is on nobody's local network (RFC 5737).
+/// Connect timeout that tells a black hole from a refusal.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
+/// A public address (RFC 5737) for peers outside any local network.
 pub const OUTSIDE: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 9);
 /// A pair of interfaces, of which the far one takes nothing that is sent to it.
 const SET_UP: &str = "ip link set lo up && ip address add 10.9.9.9/32 dev lo && ip address add 203.0.113.9/32 dev lo && \
     ip link add hole type veth peer name depth && ip link set hole arp off up && ip link set depth up && exec \"$@\"";
 const VANISH: &str = "ip address delete 10.9.9.9/32 dev lo && ip route add 10.9.9.9/32 dev hole";
 
-/// Where somebody is to be who may have to vanish.
+/// Address for a peer that may have to vanish.
 pub fn far() -> Ipv4Addr {
     if is_inside() { FAR } else { Ipv4Addr::LOCALHOST }
 }
@@ -109,11 +109,11 @@ fn answer(question: &[u8], left: &Mutex<Vec<Ipv4Addr>>, asked: &AtomicUsize) -> 
     Some(answer)
 }
 
-/// From now on nobody reaches `FAR`, and whoever is there reaches nobody.
+/// Makes `FAR` unreachable, in both directions.
 pub fn swallows() {
     assert!(is_inside(), "only a network of one's own");
     let done = output_of(Command::new("sh").args(["-c", VANISH])).expect("a shell");
     assert!(done.status.success(), "{VANISH}: {done:?}");
-    let refused = TcpStream::connect_timeout(&(FAR, 9).into(), SWALLOWED).expect_err("nobody is there");
+    let refused = TcpStream::connect_timeout(&(FAR, 9).into(), CONNECT_TIMEOUT).expect_err("nobody is there");
     assert_eq!(refused.kind(), ErrorKind::TimedOut, "nobody says so: {refused}");
 }

@@ -1,7 +1,4 @@
-//! The Python that has the vendors' packages. A file of its own, for programs that need nothing else here.
-
-// Each test program takes what it needs; the rest is unused in that one.
-#![allow(dead_code)]
+//! The Python interpreter that has the vendors' packages, and the scripts of `tests/sdk`.
 
 use std::{
     io::Write,

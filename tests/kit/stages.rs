@@ -186,7 +186,7 @@ pub struct Asked {
     pub body: Value,
     /// What came that is no JSON.
     pub sound: Vec<u8>,
-    /// Who asked went before it had the whole answer.
+    /// The client disconnected before the answer was complete.
     pub gone: bool,
 }
 
@@ -202,8 +202,8 @@ pub struct Reply {
 #[derive(Debug, Clone)]
 pub enum Bit {
     Bytes(Vec<u8>),
-    /// What is nothing in the protocol that is spoken.
-    Noise,
+    /// A message that the protocol does not define.
+    ProtocolAnomaly,
     Wait(Duration),
     /// The rest comes when the test says so.
     Hold(Arc<Notify>),
@@ -237,7 +237,7 @@ impl Reply {
     }
 
     pub fn garbage(kind: &'static str) -> Self {
-        Self { status: 200, kind, bits: vec![Bit::Noise] }
+        Self { status: 200, kind, bits: vec![Bit::ProtocolAnomaly] }
     }
 
     /// What a wrong address answers with.

@@ -80,7 +80,7 @@ pub trait Dialect: Default + Send + 'static {
     fn loss(end: End) -> &'static str {
         end.usual_loss()
     }
-    /// The vendor does not say that an answer is complete: where no more of it comes, it is.
+    /// No end-of-answer message: an answer is complete when its audio stops.
     const ENDS_ANSWERS_BY_SILENCE: bool = false;
     /// It tells the words of an answer before its sound; the others do after it.
     const WORDS_FIRST: bool = false;
@@ -91,13 +91,13 @@ pub trait Dialect: Default + Send + 'static {
     const FINDS_BEGINNINGS: bool = false;
     /// Bytes of a tool's result, with all that it is wrapped in.
     const RESULT_MAX: usize = 16_384;
-    /// Where pieces of 100 ms are counted that come of an answer which was cut short, and how far at the least. As a rule
-    /// by their answer's name, frame by frame.
+    /// Metric that counts late audio of a cancelled answer, and its minimum for `pieces` of 100 ms. Most vendors name the
+    /// answer of each piece, and each frame of 20 ms counts.
     fn late_audio(pieces: usize) -> (&'static str, usize) {
         ("offhook_frames_dropped_total{reason=\"stale_response\"}", 5 * pieces)
     }
-    /// How many of the ids that nothing bears (an answer that ends, one that is interrupted, a call that is taken back) it
-    /// has words for.
+    /// Number of message kinds in which this vendor can refer to an unknown id: the end of an answer, an interruption, the
+    /// cancellation of a tool call.
     const ODD_IDS: usize = 0;
     /// How the vendor turns away a client whose key it does not take: at the upgrade, or in words after it.
     fn refuses_a_key() -> Opening {

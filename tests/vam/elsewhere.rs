@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::kit::{
-    again,
     own_net::{self, Names, OUTSIDE},
+    own_process,
 };
 use axum::{
     http::{HeaderValue, header::CONNECTION},
@@ -52,7 +52,10 @@ fn brings(residency: &str, uri: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_outside_is_refused_before_a_byte_leaves() {
     if !own_net::is_inside() {
-        return own_net::runs(&again::whole_name(module_path!(), "a_server_outside_is_refused_before_a_byte_leaves"));
+        return own_net::runs(&own_process::whole_name(
+            module_path!(),
+            "a_server_outside_is_refused_before_a_byte_leaves",
+        ));
     }
     let folder = TempDir::new().unwrap();
     let (names, (port, connections)) = (Names::serve(folder.path()), outside().await);
@@ -82,7 +85,10 @@ async fn a_server_outside_is_refused_before_a_byte_leaves() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_that_changes_its_address_is_not_followed() {
     if !own_net::is_inside() {
-        return own_net::runs(&again::whole_name(module_path!(), "a_name_that_changes_its_address_is_not_followed"));
+        return own_net::runs(&own_process::whole_name(
+            module_path!(),
+            "a_name_that_changes_its_address_is_not_followed",
+        ));
     }
     let folder = TempDir::new().unwrap();
     let (names, (port, connections)) = (Arc::new(Names::serve(folder.path())), outside().await);

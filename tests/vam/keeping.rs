@@ -1,7 +1,7 @@
 //! What is said in a session goes nowhere that its residency keeps it from, whichever kind of tool would take it there.
 
 use super::*;
-use crate::kit::again;
+use crate::kit::own_process;
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -102,7 +102,7 @@ fn the_operators_word_of_a_tool_counts_as_far_as_it_goes() {
 #[test]
 fn a_server_on_this_machine_is_asked_through_no_proxy() {
     const SELF: &str = "a_server_on_this_machine_is_asked_through_no_proxy";
-    if again::is_alone(module_path!(), SELF) {
+    if own_process::is_alone(module_path!(), SELF) {
         return virtual_time::run(|| async {
             let folder = TempDir::new().unwrap();
             let (engine, calls) = engine_with_a_server_at("127.0.0.1", &folder, "", "").await;
@@ -116,11 +116,11 @@ fn a_server_on_this_machine_is_asked_through_no_proxy() {
     let proxied = || async {
         let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", proxy.local_addr().unwrap());
-        let mut alone = again::command(module_path!(), SELF);
+        let mut alone = own_process::command(module_path!(), SELF);
         alone.envs(["http_proxy", "HTTP_PROXY", "ALL_PROXY"].map(|name| (name, &address)));
         alone.env_remove("no_proxy").env_remove("NO_PROXY");
         tokio::select! {
-            ended = alone.output() => again::assert_passed(&ended.unwrap()),
+            ended = alone.output() => own_process::assert_passed(&ended.unwrap()),
             _ = proxy.accept() => panic!("the proxy is asked"),
         }
     };

@@ -2,7 +2,7 @@
 //! In a process of its own, since the lines of all threads are captured.
 
 use super::*;
-use crate::kit::{again, audio::built_in_voice, stages::Stages, vendor::Scenario};
+use crate::kit::{audio::built_in_voice, own_process, stages::Stages, vendor::Scenario};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use offhook::audio::Format;
 use offhook::telemetry::LogCapture;
@@ -62,8 +62,8 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log() {
     const SELF: &str = "numbers_of_people_are_in_no_file_no_metric_and_no_line_of_the_log";
-    if !again::is_alone(module_path!(), SELF) {
-        return again::runs(module_path!(), SELF).await;
+    if !own_process::is_alone(module_path!(), SELF) {
+        return own_process::runs(module_path!(), SELF).await;
     }
     let capture = LogCapture::new();
     capture.start_everywhere();

@@ -20,8 +20,8 @@ const DIGIT: u8 = 0x03;
 const AUDIO: u8 = 0x10;
 /// The rest of a frame must follow its beginning within this time.
 const WHOLE_WITHIN: Duration = Duration::from_millis(5);
-/// What a peer that is told of the end has still to say is not answered by a reset.
-const FAREWELL: Duration = Duration::from_millis(100);
+/// Linger after the hang-up frame, so that unread data does not cause a reset.
+const LINGER: Duration = Duration::from_millis(100);
 
 /// How a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub async fn carry(
                     None => {
                         let _ = writer.shutdown().await;
                         let rest = async { while matches!(reader.read_buf(&mut inbox).await, Ok(1..)) { inbox.clear(); } };
-                        let _ = timeout(FAREWELL, rest).await;
+                        let _ = timeout(LINGER, rest).await;
                         return Finish::HungUp;
                     }
                     Some(Sent::Digit(digit)) => framed(DIGIT, &[digit as u8]),

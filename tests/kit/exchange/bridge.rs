@@ -15,8 +15,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 const FRAME: Duration = Duration::from_millis(20);
 const MIXED_RATE: u32 = 16_000;
 const MIXED: usize = MIXED_RATE as usize / 50;
-/// Of a member that speaks faster than the clock, what may wait.
-const WAITS_MAX: usize = 10 * MIXED;
+/// Samples queued of a member that sends faster than the mixer's clock.
+const QUEUED_MAX: usize = 10 * MIXED;
 
 #[derive(Default)]
 pub struct Bridge {
@@ -46,7 +46,7 @@ impl Bridge {
         if let Frame::Linear { rate, samples } = frame {
             let said = mixing.said.entry(member.to_owned()).or_default();
             said.samples.extend(resampled(&mut said.resampler, samples, *rate, MIXED_RATE));
-            let too_much = said.samples.len().saturating_sub(WAITS_MAX);
+            let too_much = said.samples.len().saturating_sub(QUEUED_MAX);
             said.samples.drain(..too_much);
         }
         true

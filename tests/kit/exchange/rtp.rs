@@ -20,7 +20,7 @@ pub async fn carry(
     codec: Codec,
     mut sent: mpsc::UnboundedReceiver<Sent>,
 ) {
-    let (mut out, mut ear) = (Outgoing::new(codec), Ear::new());
+    let (mut out, mut decoder) = (Outgoing::new(codec), RtpDecoder::new());
     let mut buffer = vec![0; 16_384];
     loop {
         tokio::select! {
@@ -28,7 +28,7 @@ pub async fn carry(
             received = socket.recv_from(&mut buffer) => {
                 // Nobody listens where it went to: that changes nothing.
                 let Ok((length, _)) = received else { continue };
-                if let Some(frame) = ear.frame(&buffer[..length]) {
+                if let Some(frame) = decoder.frame(&buffer[..length]) {
                     switch.with(|state| state.read(&id, &frame));
                 }
             }
@@ -98,14 +98,14 @@ impl Outgoing {
     }
 }
 
-/// Understands static payload types alone, whatever the channel's own format is.
-struct Ear {
+/// Decodes the static payload types only.
+struct RtpDecoder {
     ulaw: Decoder,
     alaw: Decoder,
     g722: Decoder,
 }
 
-impl Ear {
+impl RtpDecoder {
     fn new() -> Self {
         Self { ulaw: Decoder::new(Codec::Ulaw), alaw: Decoder::new(Codec::Alaw), g722: Decoder::new(Codec::G722) }
     }

@@ -158,7 +158,7 @@ async fn play(mut line: Line, reply: Reply, number: usize, shared: &Shared) -> O
         for bit in reply.bits {
             match bit {
                 Bit::Bytes(bytes) => line.send(bytes).await?,
-                Bit::Noise => line.noise().await?,
+                Bit::ProtocolAnomaly => line.anomaly().await?,
                 Bit::Wait(time) => tokio::select! {
                     () = sleep(time) => {}
                     () = line.is_gone() => return None,
@@ -208,8 +208,8 @@ impl Line {
         }
     }
 
-    /// What no client of the protocol understands.
-    async fn noise(&mut self) -> Option<()> {
+    /// Sends a message that no client of the protocol understands.
+    async fn anomaly(&mut self) -> Option<()> {
         const NOISE: &[u8] = b"<garbage>\n\ndata: {<garbage>\n\n";
         match self {
             Self::Http { .. } => self.send(NOISE.to_vec()).await,

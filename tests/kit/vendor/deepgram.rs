@@ -46,7 +46,7 @@ impl Dialect for Deepgram {
 
     const ANSWERS_RESULTS: bool = true;
 
-    /// A call that is taken back; answers have no names.
+    /// The cancellation of a tool call; answers have no ids.
     const ODD_IDS: usize = 1;
 
     fn hello(&mut self) -> Vec<Message> {

@@ -61,7 +61,7 @@ impl Dialect for Gemini {
         ("offhook_provider_noise_total{kind=\"late_audio\"", pieces)
     }
 
-    /// A call that is taken back.
+    /// The cancellation of a tool call.
     const ODD_IDS: usize = 1;
 
     fn refuses_a_key() -> Opening {

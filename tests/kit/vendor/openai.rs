@@ -32,7 +32,7 @@ impl Dialect for OpenAi {
 
     const SUMMARISES: bool = true;
 
-    /// An answer that ends, and one that is interrupted.
+    /// The end of an answer, and an interruption.
     const ODD_IDS: usize = 2;
 
     fn tokens() -> BTreeMap<&'static str, u64> {

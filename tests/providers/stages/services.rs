@@ -106,7 +106,7 @@ impl Row {
     fn bit(self) -> Bit {
         match self.fault {
             Fault::Closes => Bit::Break,
-            Fault::Garbage => Bit::Noise,
+            Fault::Garbage => Bit::ProtocolAnomaly,
             // Nobody polls it.
             Fault::HalfOpen => Bit::Stall,
         }

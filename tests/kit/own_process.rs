@@ -1,5 +1,5 @@
-//! Tests that set what belongs to the whole process (a global subscriber, an environment): each runs itself again, alone in
-//! a process of its own.
+//! A process of a test's own, for a test that sets something global: a subscriber, an environment variable. Such a test runs
+//! its program once more, with itself as the only test.
 
 use std::{
     env,
