@@ -1,6 +1,19 @@
-//! Which tests show which requirement. Tests name in their doc comment what they show (`/// P12, P22: …`,
-//! `/// D answer 9: …`), `tests/fixtures/conformance.yaml` says what each number asks for, and
-//! `docs/conformance.md` is made from both: `OFFHOOK_BLESS=1 cargo test --test house conformance` writes it.
+//! Traceability: which tests show which requirement. `docs/conformance.md` is made from doc comments of tests and from
+//! `tests/fixtures/conformance.yaml`: `OFFHOOK_BLESS=1 cargo test --test house conformance` writes it.
+//!
+//! A doc comment that begins with a marker claims that its test shows a requirement: `/// P12, P22: …`, or
+//! `/// D answer 9: …` for an open question of the document. The letter is the document, the number the item of its list in
+//! `conformance.yaml`:
+//!
+//! - `P`: the voice server's tool policy
+//! - `G`: the Agent Action Contract
+//! - `D`: the decision on declarative tools (ADR-003)
+//! - `M`: the integration of MCP tools
+//! - `V`: VAM/1.0
+//! - `T`: no document, but what Asterisk 22 was seen to do, and what follows from it
+//!
+//! The words after the colon say what the test adds to its name, and can be understood without the list. Comments that are
+//! no such claim cite the document by its title.
 
 use regex::Regex;
 use serde::Deserialize;

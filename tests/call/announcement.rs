@@ -123,7 +123,7 @@ fn a_key_does_not_repeat_the_announcement() {
     assert_eq!(stage.announced().len(), 1);
 }
 
-/// M answer 10: never after the result has arrived, whatever it was.
+/// M answer 10: no announcement follows the result, whether the tool worked or failed.
 #[test]
 fn a_tool_that_was_fast_enough_is_not_announced() {
     for outcome in [done(), ToolOutcome::failed(ToolError::Transient, "later")] {

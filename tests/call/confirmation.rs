@@ -60,7 +60,7 @@ fn a_key_lets_the_tool_run() {
     assert_eq!(stage.ran(), ["book"]);
 }
 
-/// G answer 12: so it is of a no.
+/// G answer 12: the agent is told of a key that declines, too.
 #[test]
 fn a_key_declines() {
     let mut stage = asked();
@@ -131,7 +131,7 @@ fn a_call_does_not_wait_for_ever() {
     assert_eq!(verdicts(&stage), [Verdict::Granted], "late, and an answer to this very question");
 }
 
-/// P answer 3: so are words that could not be transcribed, and that is known at once.
+/// P answer 3: a failed transcription counts as a no, at once.
 #[test]
 fn a_call_does_not_wait_for_words_that_are_not_transcribed() {
     let mut stage = asked();

@@ -27,7 +27,7 @@ fn it_is_quiet_when_nothing_is_said_and_nothing_is_owed() {
     assert_eq!(count(&stage, &Note::Quiet), 2);
 }
 
-/// V answer 15: who hears both can tell them apart.
+/// V answer 15: a client that hears both can tell a filler from an answer.
 #[test]
 fn a_filler_is_over_before_the_answer_begins() {
     let mut stage = Stage::with_tools([approved_tool("weather")]);

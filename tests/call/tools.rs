@@ -221,7 +221,7 @@ fn a_model_that_only_calls_tools_counts_as_silent() {
     }
 }
 
-/// P11: without name and id there is nobody to answer.
+/// P11: a call without name and id cannot be answered.
 #[test]
 fn a_call_without_name_and_id_is_skipped() {
     let mut stage = Stage::greeted();

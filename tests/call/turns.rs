@@ -14,7 +14,7 @@ use offhook_core::{
 use serde_json::json;
 use std::time::Duration;
 
-/// T4: one frame per slot.
+/// T4: one frame leaves in each slot of 20 ms.
 #[test]
 fn silence_leaves_from_the_first_moment_and_one_frame_per_slot() {
     let mut stage = Stage::new(rules());
@@ -102,7 +102,7 @@ fn caller_audio_goes_to_the_agent_while_the_agent_speaks() {
     assert_eq!(stage.commands()[before], &AgentCommand::Audio(Bytes::from_static(&[7; 160])));
 }
 
-/// T4: within one frame.
+/// T4: no further frame of the agent leaves after the interruption.
 #[test]
 fn barge_in_stops_the_agent_within_one_frame_and_tells_what_was_heard() {
     let mut stage = Stage::answered(rules());

@@ -71,7 +71,7 @@ async fn an_asterisk_that_sends_g722_by_rtp_is_understood_wideband() {
     asterisk.wait_empty(SOON).await;
 }
 
-/// T4: measured at the telephone.
+/// T4: the time until silence is measured at the telephone.
 async fn the_agent_stops_when_the_caller_speaks_and_hears_every_word() {
     for leg in all_legs() {
         let script = "- tone: { hertz: 440, for: 30s }\n- listen: {}\n- tone: { hertz: 900, for: 1s }\n- listen: {}";

@@ -36,7 +36,7 @@ async fn packets_that_wait_and_come_four_at_a_time_are_told_and_the_caller_is_he
     hang_up(phone, &offhook, &asterisk).await;
 }
 
-/// T22: wrong at the start.
+/// T22: the first frames are wrong.
 async fn samples_whose_bytes_are_in_the_wrong_order_are_told_with_what_to_do_and_the_agent_is_heard() {
     let (relay, asterisk, offhook) = relayed(ANSWERS).await;
     let mut phone = dial(&asterisk).await;
@@ -65,7 +65,7 @@ async fn frames_of_an_odd_length_are_told_and_both_sides_are_heard() {
     hang_up(phone, &offhook, &asterisk).await;
 }
 
-/// T22: of a later AudioSocket, say.
+/// T22: such as frames of a later version of AudioSocket.
 async fn frames_of_a_kind_that_nobody_knows_are_counted_and_the_caller_is_heard() {
     let (relay, asterisk, offhook) = relayed(ECHO).await;
     let mut phone = dial(&asterisk).await;

@@ -43,7 +43,7 @@ async fn a_wrong_password_is_said_on_the_ready_page_and_tried_again_in_peace() {
     assert!(!offhook.log().contains(asterisk.ari_password()));
 }
 
-/// T11: crashed, with a call by AudioSocket.
+/// T11: Asterisk is killed during a call over AudioSocket.
 async fn an_asterisk_that_comes_later_or_comes_again_finds_the_engine_waiting() {
     let mut asterisk = Asterisk::start(Options::default()).await;
     asterisk.kill().await;
@@ -67,7 +67,7 @@ async fn an_asterisk_that_comes_later_or_comes_again_finds_the_engine_waiting() 
     asterisk.wait_empty(SOON).await;
 }
 
-/// T11: crashed, with a call by RTP.
+/// T11: Asterisk is killed during a call over RTP.
 async fn an_rtp_call_whose_asterisk_died_ends_when_asterisk_is_back() {
     let (mut asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, "    audio: rtp/ulaw\n").await;
     let phone = dial(&asterisk).await;
@@ -156,7 +156,7 @@ async fn openai_is_told_that_what_waited_in_asterisk_was_not_heard() {
     assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
 }
 
-/// T24: over each transport.
+/// T24: the transports that no other test of this file takes.
 async fn openai_is_told_what_was_heard_over_the_other_legs_as_well() {
     for leg in ["audiosocket/slin", "websocket/slin16"] {
         openai_is_told_what_was_heard_over(leg).await;

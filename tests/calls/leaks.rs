@@ -266,7 +266,7 @@ async fn each_ended_once(offhook: &Offhook, round: usize) {
     }
 }
 
-/// T6, T19: three rounds of every way.
+/// T6, T19: three rounds, each with calls that end in every way.
 async fn calls_that_end_in_every_way_leave_nothing_behind() {
     let refuses = OpenAiServer::start(Behaviour { opening: Opening::Refuse(401), ..Behaviour::default() }).await;
     let place = Place::free();

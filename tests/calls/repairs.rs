@@ -77,7 +77,7 @@ async fn a_connection_that_is_closed_in_mid_call_is_replaced_and_the_agent_goes_
     hang_up(phone, &offhook, &asterisk).await;
 }
 
-/// T22: what comes is not the protocol.
+/// T22: the peer breaks the protocol of AudioSocket.
 async fn a_connection_that_says_what_cannot_be_is_replaced_as_often_as_it_does() {
     let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let phone = dial(&asterisk).await;
@@ -102,7 +102,7 @@ async fn a_connection_that_is_cut_off_or_stalls_within_a_frame_is_replaced() {
     hang_up(phone, &offhook, &asterisk).await;
 }
 
-/// T22: stalled.
+/// T22: the connection stays open and carries nothing.
 async fn a_connection_that_stalls_is_noticed_by_the_caller_s_packets_and_replaced() {
     let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let phone = dial(&asterisk).await;
@@ -120,7 +120,7 @@ async fn faults(offhook: &Offhook, kinds: &[&str]) -> f64 {
     sum
 }
 
-/// T22: dead.
+/// T22: the peer goes on sending and does not read.
 async fn a_peer_that_reads_nothing_any_more_is_dead_though_the_caller_is_heard_and_is_replaced() {
     let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let phone = dial(&asterisk).await;
@@ -132,7 +132,7 @@ async fn a_peer_that_reads_nothing_any_more_is_dead_though_the_caller_is_heard_a
     hang_up(phone, &offhook, &asterisk).await;
 }
 
-/// T22: closed, stalled and dead, each under a call of its own.
+/// T22: one call for each: the connection is closed, carries nothing, or is not read.
 async fn a_media_websocket_that_closes_stalls_or_is_not_read_is_replaced() {
     let asterisk = Asterisk::start(Options::default()).await;
     let proxy = Proxy::to(asterisk.http_port()).await;
@@ -196,7 +196,7 @@ async fn close_port(asterisk: &Asterisk, pid: u32) {
     socket.connect(&std::net::SocketAddr::from((Ipv4Addr::LOCALHOST, 9)).into()).expect("a socket of UDP");
 }
 
-/// T22: a closed port.
+/// T22: Asterisk's packets are refused by ICMP, as at a port that nobody has open.
 async fn an_rtp_port_that_is_closed_in_mid_call_is_noticed_and_another_one_opened() {
     let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, "    audio: rtp/ulaw\n").await;
     let phone = dial(&asterisk).await;
@@ -210,7 +210,7 @@ async fn an_rtp_port_that_is_closed_in_mid_call_is_noticed_and_another_one_opene
     hang_up(phone, &offhook, &asterisk).await;
 }
 
-/// T22: an ended channel.
+/// T22: Asterisk hangs up its media channel.
 async fn a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport() {
     each(
         [
@@ -233,7 +233,7 @@ async fn a_media_channel_that_ends_in_mid_call_is_replaced_over_each_transport()
     .await;
 }
 
-/// T22: the caller's own words, through the agent and back.
+/// T22: measured by the caller's own tone, which the agent echoes.
 async fn the_caller_is_heard_again_as_soon_as_the_agent_over_each_transport() {
     each(TRANSPORTS, |(transport, leg)| async move {
         let context = format!("    audio: {leg}\n    turns: {{ owner: provider }}\n");
@@ -388,7 +388,7 @@ pub async fn ari_by(client: &reqwest::Client, asterisk: &Asterisk, method: Metho
     serde_json::from_str(&answer.text().await.expect("a body")).unwrap_or_default()
 }
 
-/// T22: one-way silence.
+/// T22: Asterisk passes on the agent's audio, and the caller's no more.
 async fn audio_that_stops_while_the_caller_is_heard_by_asterisk_is_replaced_over_each_transport() {
     one_way_silence_is_repaired("out", "deaf").await;
 }
@@ -428,7 +428,7 @@ async fn a_connection_over_which_no_audio_ever_came_is_replaced_once() {
     hang_up(phone, &offhook, &asterisk).await;
 }
 
-/// T22: a silent phone.
+/// T22: the telephone sends no RTP.
 async fn a_caller_whose_phone_sends_nothing_is_no_fault() {
     let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, "").await;
     let mut phone = dial(&asterisk).await;

@@ -243,7 +243,7 @@ async fn whatever_a_network_does_to_rtp_the_caller_is_heard_and_nobody_else() {
     hang_up(phone, &offhook, &asterisk).await;
 }
 
-/// T22: an odd length, and uneven cadence.
+/// T22: packets of an odd length, and then an uneven cadence.
 async fn packets_of_an_odd_length_or_that_come_four_at_a_time_are_told_and_the_caller_is_heard() {
     const JITTER: &str = "offhook_media_jitter_seconds_sum";
     let (asterisk, offhook, port) = one_port(&format!("bind: 127.0.0.1, advertise: {OUTER}"), ECHO).await;
@@ -311,7 +311,7 @@ fn stranger(to: SocketAddr) -> JoinSet<()> {
     sending
 }
 
-/// T22: also on a port that is used again at once.
+/// T22: a stranger sends to the port in two calls, of which the second takes it over at once.
 async fn rtp_from_elsewhere_is_heard_in_no_call_on_the_port_that_it_goes_to() {
     const STRANGERS: &str = "offhook_media_discarded_total{cause=\"stranger\"}";
     let (asterisk, offhook, port) = one_port("bind: 127.0.0.1", ECHO).await;

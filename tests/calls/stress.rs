@@ -56,7 +56,7 @@ async fn nothing_is_left(asterisk: &Asterisk, offhook: &Offhook) {
     assert_eq!(offhook.metric("offhook_media_open").await, 0.0);
 }
 
-/// T9: three times.
+/// T9: all connections to Asterisk's HTTP server are cut, three times.
 async fn calls_go_on_without_a_hole_while_the_wire_to_asterisk_is_cut_again_and_again() {
     let (asterisk, proxy, offhook) = behind_a_proxy().await;
     let (mut one, mut other) = (dial(&asterisk, "7000").await, dial(&asterisk, "7001").await);
@@ -78,7 +78,7 @@ async fn calls_go_on_without_a_hole_while_the_wire_to_asterisk_is_cut_again_and_
     nothing_is_left(&asterisk, &offhook).await;
 }
 
-/// T10, T17: by AudioSocket and RTP.
+/// T10, T17: one caller over AudioSocket and one over RTP.
 async fn callers_who_leave_while_the_wire_is_half_open_leave_nothing_behind() {
     let (asterisk, proxy, offhook) = behind_a_proxy().await;
     let (mut leaves, mut goes_too) = (dial(&asterisk, "7000").await, dial(&asterisk, "7001").await);
@@ -98,7 +98,7 @@ async fn callers_who_leave_while_the_wire_is_half_open_leave_nothing_behind() {
     nothing_is_left(&asterisk, &offhook).await;
 }
 
-/// T13: held back for seconds.
+/// T13: the events socket delivers nothing for seconds.
 async fn events_that_come_late_and_all_at_once_are_taken_in_their_order() {
     let (asterisk, proxy, offhook) = behind_a_proxy().await;
     let mut leaves = dial(&asterisk, "7001").await;
@@ -119,7 +119,7 @@ async fn events_that_come_late_and_all_at_once_are_taken_in_their_order() {
     nothing_is_left(&asterisk, &offhook).await;
 }
 
-/// T13: a thousand at once, most of them nothing to us; between them a caller leaves.
+/// T13: a thousand user events, which concern no call; between them a caller hangs up.
 async fn a_burst_of_a_thousand_events_is_taken_in_its_order_and_cuts_nothing_off() {
     let (asterisk, proxy, offhook) = behind_a_proxy().await;
     let mut leaves = dial(&asterisk, "7001").await;
@@ -145,7 +145,7 @@ async fn a_burst_of_a_thousand_events_is_taken_in_its_order_and_cuts_nothing_off
     nothing_is_left(&asterisk, &offhook).await;
 }
 
-/// T14: answers to requests, not events.
+/// T14: responses of ARI are late; its events are not.
 async fn answers_that_come_late_delay_a_call_and_lose_nothing() {
     let (asterisk, proxy, offhook) = behind_a_proxy().await;
     for extension in ["7000", "7001"] {
@@ -170,7 +170,7 @@ async fn answers_that_come_late_delay_a_call_and_lose_nothing() {
     assert_eq!(offhook.metric("offhook_ari_requests_failed_total").await, 0.0, "{}", offhook.log());
 }
 
-/// T14: whether it was done is not known, and found out.
+/// T14: the engine looks up whether Asterisk carried out the request.
 async fn answers_that_are_lost_leave_no_caller_without_an_answer_and_nothing_behind() {
     let (asterisk, proxy, offhook) = behind_a_proxy().await;
     for extension in ["7000", "7001"] {
@@ -189,7 +189,7 @@ async fn answers_that_are_lost_leave_no_caller_without_an_answer_and_nothing_beh
     assert!(offhook.metric("offhook_ari_requests_failed_total").await > 0.0, "some answer was waited for");
 }
 
-/// T15: by Asterisk, as it does after 15 s.
+/// T15: idle connections are closed, as Asterisk does after 15 s without a request.
 async fn connections_that_were_closed_while_nobody_used_them_cost_no_call() {
     let (asterisk, proxy, offhook) = behind_a_proxy().await;
     for extension in ["7000", "7001", "7000"] {
@@ -203,7 +203,7 @@ async fn connections_that_were_closed_while_nobody_used_them_cost_no_call() {
     assert_eq!(offhook.metric("offhook_ari_reconnects_total").await, 0.0, "events came all the time");
 }
 
-/// T11: politely.
+/// T11: Asterisk is stopped as by a service manager, not killed.
 async fn an_asterisk_that_is_restarted_politely_ends_its_calls_and_takes_the_next() {
     let mut asterisk = Asterisk::start(Options::default()).await;
     let rtp = "  support: { prompt: You are a test., provider: script, audio: rtp/ulaw }\n";
@@ -220,7 +220,7 @@ async fn an_asterisk_that_is_restarted_politely_ends_its_calls_and_takes_the_nex
     nothing_is_left(&asterisk, &offhook).await;
 }
 
-/// T12: two real engines.
+/// T12: two whole engines of one ARI application.
 async fn a_second_engine_of_the_same_name_is_told_on_the_ready_page_and_the_callers_of_the_first_reach_a_human() {
     let asterisk = Asterisk::start(Options::default()).await;
     let rtp = "  support: { prompt: You are a test., provider: script, audio: rtp/ulaw }\n";

@@ -134,7 +134,7 @@ async fn of_an_engine_that_died_in_mid_call_asterisk_keeps_no_media_channel() {
     phone.hang_up().await;
 }
 
-/// T24: what is left of it.
+/// T24: Asterisk keeps the burst that follows the stall; what is late is left out in the next silence.
 async fn a_stall_of_the_engine_is_caught_up_with_in_the_next_silence() {
     let script = "- tone: { hertz: 440, for: 2s }\n- pause: 3s\n- tone: { hertz: 440, for: 60s }";
     let (asterisk, offhook) = pbx(script, AUDIO).await;
@@ -151,7 +151,7 @@ async fn a_stall_of_the_engine_is_caught_up_with_in_the_next_silence() {
     assert_clean(&asterisk, &offhook).await;
 }
 
-/// T24: it is thrown away; three stalls make it wait for most of a second.
+/// T24: FLUSH_MEDIA discards it; three stalls make most of a second wait.
 async fn who_interrupts_does_not_hear_what_waits_in_asterisk() {
     let script = "- tone: { hertz: 440, for: 60s }\n- listen: {}\n- tone: { hertz: 900, for: 60s }";
     let (asterisk, offhook) = pbx(script, AUDIO).await;
@@ -191,7 +191,7 @@ async fn beginning(leg: &str, beginning: Beginning) -> (Asterisk, Proxy, Offhook
     (asterisk, proxy, offhook)
 }
 
-/// T24: XOFF, of a queue that is really full.
+/// T24: Asterisk sends MEDIA_XOFF because its queue is full.
 async fn what_waits_in_an_asterisk_that_can_take_no_more_is_thrown_away_and_the_agent_is_heard_on() {
     const HZ: f64 = 500.0;
     let (asterisk, proxy, offhook) = repeated("websocket/slin16").await;
@@ -217,7 +217,7 @@ async fn what_waits_in_an_asterisk_that_can_take_no_more_is_thrown_away_and_the_
     assert_clean(&asterisk, &offhook).await;
 }
 
-/// T24: of packets Asterisk throws none away, so the path is replaced.
+/// T24: Asterisk discards no packets of a codec that it passes through, so the path is replaced.
 async fn an_asterisk_that_can_take_no_more_packets_of_opus_gets_another_path() {
     // In the sounds of such a phone everything is twice as slow and half as high.
     const HZ: f64 = 250.0;
@@ -268,7 +268,7 @@ async fn words_between_the_audio_that_mean_nothing_are_counted_and_nobody_hears_
     }
 }
 
-/// T22: XOFF for ever, and a connection that ends meanwhile.
+/// T22: MEDIA_XOFF without a MEDIA_XON, and a connection that closes meanwhile.
 async fn an_asterisk_that_never_takes_audio_again_gets_another_path_within_two_seconds() {
     const HZ: f64 = 500.0;
     const XOFF: &str = r#"{"event":"MEDIA_XOFF"}"#;
@@ -303,7 +303,7 @@ async fn a_caller_whose_audio_never_begins_goes_on_in_the_dialplan() {
     }
 }
 
-/// T26: nor by the log of the call's end.
+/// T26: it is not in the log either, after the end of the call.
 async fn what_opens_a_call_s_audio_is_told_to_nobody() {
     let (asterisk, offhook) = pbx(AGENT_FOR_A_MINUTE, AUDIO).await;
     let mut phone = dial(&asterisk).await;

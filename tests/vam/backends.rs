@@ -240,7 +240,7 @@ fn an_action_that_is_under_way_when_a_session_ends_gets_its_result() {
     });
 }
 
-/// V34, V10: one that nobody answers times out, and the client is told so before the stream is over.
+/// V34, V10: the client is told of the timeout before its stream is over.
 #[test]
 fn an_action_that_nobody_answers_times_out_before_the_session_is_over() {
     virtual_time::run(|| async {
@@ -320,7 +320,7 @@ fn a_recogniser_that_fails_is_told_and_the_user_is_answered() {
     });
 }
 
-/// V32: and so is a model …
+/// V32: like a recogniser that fails.
 #[test]
 fn a_model_that_fails_is_told_and_the_user_is_answered() {
     virtual_time::run(|| async {
@@ -329,7 +329,7 @@ fn a_model_that_fails_is_told_and_the_user_is_answered() {
     });
 }
 
-/// V32: … and a voice.
+/// V32: like a recogniser or a model that fails.
 #[test]
 fn a_voice_that_fails_is_told_and_the_user_is_answered() {
     virtual_time::run(|| async {
