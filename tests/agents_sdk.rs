@@ -1,7 +1,7 @@
 //! Every message that the providers Deepgram and ElevenLabs can send, checked by the types of the
 //! vendors' own packages.
 
-use crate::kit::python;
+use crate::kit::{processes::words_of, python};
 
 use offhook::{
     audio::Format,
@@ -10,7 +10,7 @@ use offhook::{
     provider::{self, AgentSetup, Codec, Opens, Wire},
     tool::schemas::{Dialect, ToolText},
 };
-use python::{check_lines, feed, sdk, target, words_of};
+use python::{check_lines, feed, sdk, target};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,

@@ -15,6 +15,7 @@
 //! The words after the colon say what the test adds to its name, and can be understood without the list. Comments that are
 //! no such claim cite the document by its title.
 
+use offhook_kit::project;
 use regex::Regex;
 use serde::Deserialize;
 use std::{
@@ -58,12 +59,8 @@ struct Shown {
     doc: String,
 }
 
-fn root() -> PathBuf {
-    offhook_kit::project().to_owned()
-}
-
 fn catalogue() -> Catalogue {
-    let text = fs::read_to_string(root().join("tests/fixtures/conformance.yaml")).unwrap();
+    let text = fs::read_to_string(project().join("tests/fixtures/conformance.yaml")).unwrap();
     serde_yaml::from_str(&text).unwrap()
 }
 
@@ -147,11 +144,11 @@ fn tests_of(file: &str, text: &str) -> Vec<Shown> {
 fn all_tests() -> Vec<Shown> {
     let mut files = Vec::new();
     for folder in ["src", "tests", "mcp_servers"] {
-        rust_files(&root().join(folder), &mut files);
+        rust_files(&project().join(folder), &mut files);
     }
     files.sort();
     let tests = files.iter().flat_map(|path| {
-        let file = path.strip_prefix(root()).unwrap().display().to_string();
+        let file = path.strip_prefix(project()).unwrap().display().to_string();
         tests_of(&file, &fs::read_to_string(path).unwrap())
     });
     tests.collect()
@@ -255,7 +252,7 @@ fn the_documents_are_whole() {
 fn the_page_is_fresh() {
     let catalogue = catalogue();
     let page = page(&catalogue, &by_id(&catalogue, &all_tests()).0);
-    let path = root().join("docs/conformance.md");
+    let path = project().join("docs/conformance.md");
     if std::env::var_os("OFFHOOK_BLESS").is_some() {
         fs::write(&path, &page).unwrap();
     }

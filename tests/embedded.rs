@@ -8,9 +8,9 @@ use offhook::{
     speech::VOICES,
     stt::{Hear, Heard, LISTENERS, Listener},
 };
+use offhook_kit::{processes::words_of, project};
 use serde_json::json;
 use std::{
-    path::PathBuf,
     process::{Output, Stdio},
     sync::Arc,
     time::Duration,
@@ -107,10 +107,6 @@ async fn most_phrases_are_understood_over_a_telephone_and_silence_is_none() {
     assert_eq!(understood(listener, "", "en-us").await, "");
 }
 
-fn project(path: &str) -> PathBuf {
-    offhook_kit::project().join(path)
-}
-
 /// `offhook demo`, as `make demo` runs it.
 async fn demo(arguments: &[&str]) -> Output {
     let recording = TempDir::with_prefix("offhook-demo-").expect("a temporary directory");
@@ -119,20 +115,16 @@ async fn demo(arguments: &[&str]) -> Output {
         .arg("--recording")
         .arg(recording.path().join("call.wav"))
         .args(arguments)
-        .current_dir(offhook_kit::project())
+        .current_dir(project())
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output();
     timeout(DEMO_MAX, output).await.expect("it ends").expect("cargo built the program")
 }
 
-fn words_of(output: &Output) -> String {
-    [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat()
-}
-
 #[tokio::test]
 async fn a_demo_whose_caller_is_not_understood_fails() {
-    let shipped = std::fs::read_to_string(project("config/attendant.yaml")).expect("a committed file");
+    let shipped = std::fs::read_to_string(project().join("config/attendant.yaml")).expect("a committed file");
     let folder = TempDir::with_prefix("offhook-demo-").expect("a temporary directory");
     let file = folder.path().join("attendant.yaml");
     // Without the phrases of the weather, and so without the server behind it.

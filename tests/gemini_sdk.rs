@@ -1,7 +1,7 @@
 //! Every message the Gemini Live provider can send, checked by the types of the vendor's own Python
 //! package; and the server messages that its tests stand on.
 
-use crate::kit::python;
+use crate::kit::{processes::words_of, python};
 
 use offhook::{
     audio::Format,
@@ -10,7 +10,6 @@ use offhook::{
     provider::{self, AgentSetup, Codec, Wire},
     tool::schemas::{Dialect, ToolText},
 };
-use python::words_of;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fs, process::Output};
 

@@ -5,15 +5,12 @@ use crate::kit;
 use kit::{
     asterisk::{Asterisk, DESK_HZ, DIGITS_HZ, LEAVES_HZ, Options, SLOW_HZ},
     audio::{Sound, silence, speech, tone},
+    ms,
     phone::Phone,
 };
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(10);
-
-fn ms(milliseconds: u64) -> Duration {
-    Duration::from_millis(milliseconds)
-}
 
 crate::scenes! {
     real:

@@ -1,7 +1,7 @@
 //! The services of `deploy/neural` and what prepares them, without a model and without a network: `tests/sdk/check_neural.py`.
 //! With the models of 200 MB they are tried by `make demo NEURAL=1`.
 
-use crate::kit::python::{sdk, words_of};
+use crate::kit::{processes::words_of, python::sdk};
 use std::{path::Path, process::Command};
 
 /// The Python that `tests/lab/setup.sh` prepares them with.

@@ -1,7 +1,7 @@
 //! Every message the OpenAI Realtime provider can send, and every request for chat completions, checked by
 //! the types of the vendor's own Python package.
 
-use crate::kit::python;
+use crate::kit::{processes::words_of, python};
 
 use offhook::{
     audio::Format,
@@ -14,7 +14,7 @@ use offhook::{
         schemas::{Dialect, ToolText},
     },
 };
-use python::{check_lines, words_of};
+use python::check_lines;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, process::Output, time::Duration};
 

@@ -6,6 +6,7 @@ use crate::kit;
 use kit::{
     audio::silence,
     phone::Phone,
+    processes::signal_if_there,
     terminal::{Browser, Terminal},
     tied::{free_ports, lab},
 };
@@ -85,29 +86,23 @@ impl Pbx {
     }
 
     /// Processes of the script's that are there now: those that have its environment.
-    fn processes(&self) -> Vec<String> {
+    fn processes(&self) -> Vec<u32> {
         let mark = self.directory.path().join("tmp").display().to_string();
         let of_it = |process: &PathBuf| {
             let environment = std::fs::read(process.join("environ")).unwrap_or_default();
             String::from_utf8_lossy(&environment).contains(&format!("TMPDIR={mark}"))
         };
         let all = std::fs::read_dir("/proc").expect("Linux").flatten().map(|process| process.path()).filter(of_it);
-        all.filter_map(|process| Some(process.file_name()?.to_string_lossy().into_owned())).collect()
+        all.filter_map(|process| process.file_name()?.to_str()?.parse().ok()).collect()
     }
 }
 
 impl Drop for Pbx {
     fn drop(&mut self) {
-        let left = self.processes();
-        if !left.is_empty() {
-            signal("KILL", &left);
+        for left in self.processes() {
+            let _ = signal_if_there(left, "KILL");
         }
     }
-}
-
-fn signal(name: &str, processes: &[String]) {
-    let sent = std::process::Command::new("bash").args(["-c", "kill -s \"$@\"", "kill", name]).args(processes).status();
-    assert!(sent.is_ok_and(|status| status.success()), "kill -s {name} {processes:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -153,7 +148,7 @@ async fn it_says_what_to_dial_somebody_answers_there_and_ctrl_c_leaves_nothing()
     assert_eq!(status.code(), Some(0), "{said}");
     assert!(said.contains("Stopped."), "{said}");
     phone.wait_ended(DOWN_WITHIN).await;
-    assert_eq!(pbx.processes(), Vec::<String>::new());
+    assert_eq!(pbx.processes(), [0; 0]);
     let left: Vec<_> = std::fs::read_dir(pbx.directory.path().join("tmp")).expect("its own").flatten().collect();
     assert!(left.is_empty(), "{left:?}");
 }

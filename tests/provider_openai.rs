@@ -5,7 +5,8 @@ use crate::kit;
 
 use bytes::Bytes;
 use kit::{
-    openai_server::{Behaviour, OpenAiServer, Opening, Setup, tone},
+    audio::encoded_tone,
+    openai_server::{Behaviour, OpenAiServer, Opening, Setup},
     stage::Stage,
     virtual_time::run,
 };
@@ -73,7 +74,7 @@ fn caller_audio_reaches_the_server_untouched_in_g711_and_as_24_khz_otherwise() {
 
         let (server, mut stage) = stage_of(Behaviour::default(), Format::SLIN16).await;
         stage.is_ready().await;
-        for frame in tone(440.0, Duration::from_secs(1), Format::SLIN16).chunks(640) {
+        for frame in encoded_tone(440.0, Duration::from_secs(1), Format::SLIN16).chunks(640) {
             stage.tell(AgentCommand::Audio(Bytes::copy_from_slice(frame))).await;
         }
         server.wait_until("a second of audio", |server| server.caller_audio().len() >= 48_000).await;
@@ -202,7 +203,7 @@ fn a_minute_of_audio_ten_times_faster_than_real_time_loses_nothing() {
             }
         }
         assert!(begun.elapsed() < Duration::from_secs(9), "took {:?}", begun.elapsed());
-        assert!(audio[..] == tone(440.0, answer, Format::ULAW)[..], "{} bytes, and not the same", audio.len());
+        assert!(audio[..] == encoded_tone(440.0, answer, Format::ULAW)[..], "{} bytes, and not the same", audio.len());
         drop(server);
     });
 }
@@ -225,7 +226,7 @@ fn an_interruption_truncates_to_what_was_heard_and_late_audio_keeps_its_response
                 break (response, item);
             }
         };
-        for frame in tone(300.0, Duration::from_millis(200), Format::ULAW).chunks(160) {
+        for frame in encoded_tone(300.0, Duration::from_millis(200), Format::ULAW).chunks(160) {
             stage.tell(AgentCommand::Audio(Bytes::copy_from_slice(frame))).await;
         }
         assert!(matches!(stage.next_but_audio().await, AgentEvent::CallerSpeechStarted { .. }));

@@ -2,6 +2,7 @@
 //! that documents written from code are fresh. `OFFHOOK_BLESS=1 cargo test` writes those documents.
 
 use offhook::{call::EndReason, records::Ending};
+use offhook_kit::project;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
@@ -33,10 +34,6 @@ const IO: &[&str] =
     &["tokio", "axum", "reqwest", "tokio_tungstenite", "std::net", "std::thread", "std::time::SystemTime"];
 const LINES_MAX: usize = 600;
 
-fn root() -> PathBuf {
-    offhook_kit::project().to_owned()
-}
-
 fn sources(folder: &str) -> Vec<(String, String)> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -49,9 +46,9 @@ fn sources(folder: &str) -> Vec<(String, String)> {
         }
     }
     let mut found = Vec::new();
-    walk(&root().join(folder), &mut found);
+    walk(&project().join(folder), &mut found);
     found.sort();
-    let name = |path: &Path| path.strip_prefix(root()).unwrap().display().to_string();
+    let name = |path: &Path| path.strip_prefix(project()).unwrap().display().to_string();
     found.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect()
 }
 
@@ -126,7 +123,7 @@ fn the_core_has_no_io_and_no_clock() {
         wrong.extend(IO.iter().filter(|word| code.contains(*word)).map(|word| format!("{name} names {word}")));
     }
     for path in ["src/core/Cargo.toml", "src/core/audio/Cargo.toml"] {
-        let manifest = fs::read_to_string(root().join(path)).unwrap();
+        let manifest = fs::read_to_string(project().join(path)).unwrap();
         let manifest = manifest.split("[dependencies]").nth(1).unwrap();
         for crate_name in ["tokio", "axum", "reqwest", "rusqlite", "tracing", "log"] {
             let line = manifest.lines().find(|line| line.starts_with(&format!("{crate_name} =")));
@@ -198,7 +195,7 @@ fn the_table_of_endings_is_fresh() {
     // Nobody is there to count it: the next start finds it, and only records have it.
     let Ending { label, class, description } = Ending::killed();
     writeln!(page, "| `{label}` | {class} | {description}; in records alone |").unwrap();
-    let path = root().join("docs/endings.md");
+    let path = project().join("docs/endings.md");
     let written = fs::read_to_string(&path).unwrap_or_default();
     // What stands below the table is written by hand.
     page.push_str(written.find("\n## ").map_or("", |at| &written[at..]));
@@ -211,7 +208,7 @@ fn the_table_of_endings_is_fresh() {
 
 /// Every document of the project with its name, without the parts that are code.
 fn documents() -> Vec<(PathBuf, String)> {
-    let folders = [root(), root().join("docs"), root().join("docs/guides")];
+    let folders = [project().to_owned(), project().join("docs"), project().join("docs/guides")];
     let files = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap().flatten()).map(|entry| entry.path());
     let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect();
     files.sort();
@@ -255,7 +252,7 @@ fn every_link_between_documents_leads_somewhere() {
 
 #[test]
 fn every_picture_of_a_page_is_in_a_document() {
-    let folder = root().join("docs/images");
+    let folder = project().join("docs/images");
     let is_picture = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "png");
     let taken = fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path());
     let taken: BTreeSet<PathBuf> = taken.filter(is_picture).collect();
@@ -270,8 +267,8 @@ fn every_picture_of_a_page_is_in_a_document() {
     assert_eq!(names(taken.difference(&shown).collect()), [""; 0], "no document shows them");
     assert_eq!(names(shown.difference(&taken).collect()), [""; 0], "documents show them, and they are not there");
     // Of a page there are three: at a desk, light and dark, and on a phone.
-    let pages = fs::read_to_string(root().join("docs/web.md")).unwrap();
-    let script = fs::read_to_string(root().join("tests/web/pictures.mjs")).unwrap();
+    let pages = fs::read_to_string(project().join("docs/web.md")).unwrap();
+    let script = fs::read_to_string(project().join("tests/web/pictures.mjs")).unwrap();
     let takes: Vec<&str> = script.split("take(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
     let taken: BTreeSet<_> = targets(&pages).into_iter().collect();
     for page in takes.into_iter().chain(["providers", "mcp", "system"]) {
@@ -316,7 +313,7 @@ fn targets_are_found_in_every_notation() {
 /// The page about a call's tools has a line for each of them, and names those that need ARI.
 #[test]
 fn every_built_in_tool_is_on_the_page_of_telephony() {
-    let page = fs::read_to_string(root().join("docs/telephony.md")).unwrap();
+    let page = fs::read_to_string(project().join("docs/telephony.md")).unwrap();
     let rows: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     for tool in offhook::tool::BUILT_IN {
         assert!(rows.contains(&tool), "docs/telephony.md has no line about {tool}");
@@ -332,7 +329,7 @@ fn every_built_in_tool_is_on_the_page_of_telephony() {
 /// Who runs offhook has to find the two streams of records in its log.
 #[test]
 fn the_log_targets_are_in_the_readme() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let readme = fs::read_to_string(project().join("README.md")).unwrap();
     let running = readme.split("## Running it").nth(1).unwrap();
     let named: String = sources("src").into_iter().map(|(_, text)| text).collect();
     for target in ["offhook::audit", "journal"] {
@@ -347,7 +344,7 @@ fn the_log_targets_are_in_the_readme() {
 #[test]
 fn no_program_joins_the_list_of_test_programs() {
     let programs_of = |manifest: &str| -> Vec<String> {
-        let text = fs::read_to_string(root().join(manifest)).unwrap();
+        let text = fs::read_to_string(project().join(manifest)).unwrap();
         assert!(text.contains("\nautotests = false\n"), "{manifest} finds programs by itself");
         let tests = text.split("[[test]]\nname = \"").skip(1);
         tests.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
@@ -460,7 +457,7 @@ fn sleeps_in(file: &str, text: &str) -> usize {
 /// `OFFHOOK_BLESS=1 cargo test --test house tidy` writes the numbers; the reasons are written by hand.
 #[test]
 fn nothing_sleeps_in_real_time_outside_of_the_list() {
-    let path = root().join("tests/fixtures/sleeps.yaml");
+    let path = project().join("tests/fixtures/sleeps.yaml");
     let written = fs::read_to_string(&path).unwrap_or_default();
     let mut listed: BTreeMap<String, Sleeps> = serde_yaml::from_str(&written).unwrap();
     let files =

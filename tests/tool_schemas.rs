@@ -2,7 +2,7 @@
 //! packages, and what a provider cannot carry. `OFFHOOK_BLESS=1 cargo test --test house tool_schemas`
 //! writes the golden files.
 
-use crate::kit::python;
+use crate::kit::{processes::words_of, python};
 
 use offhook::tool::schemas::{Dialect, ToolText};
 use serde::Deserialize;
@@ -199,7 +199,7 @@ fn check_with_the_packages(files: &[(Dialect, PathBuf)]) -> Output {
 fn the_golden_declarations_are_what_the_vendors_packages_know() {
     let files = Dialect::ALL.map(|dialect| (dialect, fixture(&format!("{dialect}.json"))));
     let output = check_with_the_packages(&files);
-    let words = python::words_of(&output);
+    let words = words_of(&output);
     assert!(output.status.success() && words.contains("15 tools checked, 0 violations"), "{words}");
 }
 

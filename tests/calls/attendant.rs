@@ -5,9 +5,10 @@ use crate::calls::{
     kit::{
         asterisk::{Asterisk, Options},
         audio::{Sound, silence, tone},
+        built,
         offhook::{Launch, Offhook, Place},
         phone::Phone,
-        spoken,
+        project, spoken,
     },
     mcp, ms,
     pipeline::{loud, wait_for_a_pause, wait_to_hear_speech},
@@ -36,13 +37,13 @@ struct Scene {
 
 /// The committed file, word for word but for ports and folders, which are this test's own.
 fn shipped(place: &Place) -> String {
-    let text = std::fs::read_to_string(mcp::project("config/attendant.yaml")).expect("a committed file");
+    let text = std::fs::read_to_string(project().join("config/attendant.yaml")).expect("a committed file");
     let own = [
         ("127.0.0.1:9092", format!("127.0.0.1:{}", place.audiosocket)),
         ("127.0.0.1:15000", format!("127.0.0.1:{}", place.http)),
-        ("[aviation_atis,", format!("[{:?},", mcp::built("aviation_atis"))),
-        ("--config, aviation_atis.yaml", format!("--config, {:?}", mcp::project("config/aviation_atis.yaml"))),
-        ("../mcp_servers", mcp::project("mcp_servers")),
+        ("[aviation_atis,", format!("[{:?},", built("aviation_atis"))),
+        ("--config, aviation_atis.yaml", format!("--config, {:?}", project().join("config/aviation_atis.yaml"))),
+        ("../mcp_servers", project().join("mcp_servers").display().to_string()),
     ];
     own.iter().fold(text, |text, (theirs, ours)| {
         assert_eq!(text.matches(theirs).count(), 1, "{theirs} in config/attendant.yaml");

@@ -3,11 +3,11 @@
 use crate::calls::{
     AGENT_HZ, CALLER_HZ, SOON,
     kit::{
-        audio::{silence, speech, tone},
+        audio::{longest_gap, silence, speech, tone},
         relay::Order,
     },
     ms, relayed,
-    repairs::{dial, hang_up, longest_gap},
+    repairs::{dial, hang_up},
 };
 
 pub const ECHO: &str = "- tone: { hertz: 440, for: 1s }\n- echo: 60s";

@@ -5,7 +5,7 @@ use crate::calls::{
     SOON, agent,
     kit::{
         asterisk::{Asterisk, Options},
-        audio::{Sound, silence, tone},
+        audio::{longest_gap, silence, tone},
         offhook::{Offhook, Place},
         phone::{Phone, Wide},
         proxy::{Carries, Flow, Proxy},
@@ -306,12 +306,7 @@ async fn repairs(leg: &str, asterisk: &Asterisk, offhook: &Offhook, phone: &Phon
     offhook.wait_metric(REPAIRED, so_far + 1.0, SOON).await;
     let so_far = phone.heard().time_of(AGENT_AFTER_HZ);
     hears(leg, phone, AGENT_AFTER_HZ, (so_far + SECOND) * 10 / 9).await;
-    longest_gap(&phone.heard()) <= 2 * SECOND
-}
-
-fn longest_gap(heard: &Sound) -> Duration {
-    let spans = heard.spans_of(AGENT_AFTER_HZ);
-    spans.windows(2).map(|two| two[1].begin - two[0].end).max().unwrap_or_default()
+    longest_gap(&phone.heard(), AGENT_AFTER_HZ) <= 2 * SECOND
 }
 
 /// What holds for a transport whatever it carries, beside what is seen.

@@ -13,15 +13,17 @@ use crate::calls::{
     kit::{
         asterisk::{Asterisk, Options},
         audio::silence,
+        built,
         offhook::{Launch, Offhook, Place},
         openai_server::{Behaviour, OpenAiServer},
         phone::Phone,
         processes::Process,
+        project,
     },
     ms,
 };
 use serde_json::{Value, json};
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 use tokio::time::Instant;
 
 const NAME: &str = "Ada Lovelace";
@@ -60,23 +62,9 @@ impl Default for Setting<'_> {
     }
 }
 
-/// A file of the build: a program of this workspace, or what `make setup` installs.
-pub fn built(path: &str) -> PathBuf {
-    let program = offhook_kit::program();
-    let target = program.ancestors().nth(2).expect("target/debug/offhook");
-    let file = if path.contains('/') { target.join(path) } else { target.join("debug").join(path) };
-    assert!(file.exists(), "{} is missing: run `cargo build` and `make setup` first", file.display());
-    file
-}
-
-/// A file of this checkout.
-pub fn project(path: &str) -> String {
-    offhook_kit::project().join(path).display().to_string()
-}
-
 /// The entry of the server that misbehaves; `more` are further keys and `defaults` further ones of that section.
 fn faulty(mode: &str, defaults: &str, more: &str) -> String {
-    let (python, script) = (built("venv/bin/python"), project("tests/kit/mcp/faulty.py"));
+    let (python, script) = (built("venv/bin/python"), project().join("tests/kit/mcp/faulty.py"));
     format!(
         "{{ command: [{python:?}, {script:?}, {mode}], env: {{ FAULTY_LOG: {mode}.log }}, defaults: {{ access: public_read \
          {defaults} }} {more} }}"
@@ -85,8 +73,8 @@ fn faulty(mode: &str, defaults: &str, more: &str) -> String {
 
 /// Our server for aerodromes with its samples, at a time when they were new.
 fn atis(more: &str) -> String {
-    let (program, file) = (built("aviation_atis"), project("config/aviation_atis.yaml"));
-    let samples = project("mcp_servers/aviation_atis/samples");
+    let (program, file) = (built("aviation_atis"), project().join("config/aviation_atis.yaml"));
+    let samples = project().join("mcp_servers/aviation_atis/samples");
     format!(
         "{{ command: [{program:?}, --config, {file:?}, --offline, {samples:?}, --now, \"2026-11-20T14:00:00Z\"], \
          defaults: {{ access: public_read }}, tools: [{{ name: get_atis, expose_as: mcp_aviation_atis, speech_field: \

@@ -8,9 +8,10 @@ use crate::calls::{
         audio::{silence, speech},
         offhook::{Launch, Offhook, Place},
         phone::Phone,
+        project,
         stages::{Server, voice, writes},
     },
-    mcp, ms,
+    ms,
     pipeline::wait_for_a_pause,
 };
 use std::sync::{
@@ -30,7 +31,7 @@ const TALK: [(&str, &str); 5] = [
 
 /// The committed file, word for word but for ports and the server of the weather, which is a program.
 fn shipped(place: &Place) -> String {
-    let text = std::fs::read_to_string(mcp::project("config/neural.yaml")).expect("a committed file");
+    let text = std::fs::read_to_string(project().join("config/neural.yaml")).expect("a committed file");
     let own = [
         ("127.0.0.1:9092", format!("127.0.0.1:{}", place.audiosocket)),
         ("127.0.0.1:15000", format!("127.0.0.1:{}", place.http)),

@@ -1,12 +1,13 @@
 //! Audio paths that break under a call: the caller hears a gap, and the call goes on over another path.
 
+pub use crate::calls::kit::audio::longest_gap;
 use crate::calls::{
     AGENT_HZ, CALLER_HZ, SOON, agent,
     doctor::ECHO,
     each,
     kit::{
         asterisk::{ARI_USER, Asterisk, DESK_HZ, Options},
-        audio::{Sound, silence, tone},
+        audio::{silence, tone},
         offhook::{Offhook, Place},
         phone::Phone,
         proxy::{Carries, Flow, Proxy},
@@ -33,12 +34,6 @@ pub async fn dial(asterisk: &Asterisk) -> Phone {
     let phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
     phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
     phone
-}
-
-/// The longest time in which this tone was not heard, between two in which it was.
-pub fn longest_gap(heard: &Sound, hertz: f64) -> Duration {
-    let spans = heard.spans_of(hertz);
-    spans.windows(2).map(|two| two[1].begin - two[0].end).max().unwrap_or_default()
 }
 
 /// The caller hears the agent again within the limit, offhook hears the caller, and it is the same session.

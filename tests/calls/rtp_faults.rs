@@ -5,12 +5,12 @@ use crate::calls::{
     doctor::ECHO,
     kit::{
         asterisk::{Asterisk, Options},
-        audio::tone,
+        audio::{longest_gap, tone},
         offhook::{Offhook, Place},
         tied::free_ports,
     },
     ms,
-    repairs::{dial, hang_up, longest_gap, udp_socket},
+    repairs::{dial, hang_up, udp_socket},
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use tokio::{net::UdpSocket, sync::watch, task::JoinSet, time::interval};

@@ -8,12 +8,12 @@ use crate::calls::{
         audio::{Sound, silence},
         offhook::{Launch, Offhook, Place},
         phone::Phone,
-        speech,
+        project, speech,
         stages::{Server, model},
         vendor::Call,
         wyoming::{VOICE_HZ, WORD_MS, WyomingServer},
     },
-    mcp, ms,
+    ms,
 };
 use serde_json::json;
 use std::sync::{
@@ -25,7 +25,7 @@ const ANSWER: &str = "We are open from nine to five on every day of the week.";
 
 /// The committed file, word for word but for the ports of this test.
 fn shipped(place: &Place) -> String {
-    let text = std::fs::read_to_string(mcp::project("config/self_hosted.yaml")).expect("a committed file");
+    let text = std::fs::read_to_string(project().join("config/self_hosted.yaml")).expect("a committed file");
     text.replace("  default: rtp/ulaw\n", &format!("  default: rtp/ulaw\n{}", place.media()))
         + &format!("\nhttp: {{ bind: \"127.0.0.1:{}\" }}\n", place.http)
 }

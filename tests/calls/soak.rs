@@ -1,6 +1,6 @@
 //! A short run of `offhook-bench soak`: a thousand calls and an hour are `make soak`.
 
-use super::mcp::built;
+use crate::kit::built;
 use std::{process::Stdio, time::Duration};
 use tokio::{process::Command, time::timeout};
 

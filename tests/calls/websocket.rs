@@ -4,13 +4,13 @@ use crate::calls::{
     AGENT_HZ, CALLER_HZ, SOON, agent,
     kit::{
         asterisk::{Asterisk, DESK_HZ, Options},
-        audio::{silence, tone},
+        audio::{longest_gap, silence, tone},
         offhook::{Offhook, Place},
         phone::{Phone, Wide},
         proxy::{Beginning, Carries, Flow, Proxy},
     },
     ms, pbx,
-    repairs::{REPAIRED, longest_gap},
+    repairs::REPAIRED,
 };
 
 const AUDIO: &str = "    audio: websocket/slin16\n";

@@ -10,6 +10,7 @@ use std::{
     f64::consts::TAU,
     ops::{Add, Range},
     path::Path,
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -21,6 +22,8 @@ pub const FRAME_TIME: Duration = Duration::from_millis(20);
 
 /// Level of the tones made here: −9 dBFS at the peak, a loud voice that G.711 passes unclipped.
 const LEVEL: f64 = 11_600.0;
+/// Level of the tones that emulated vendors speak: −12 dBFS at the peak.
+const ENCODED_LEVEL: f64 = 8_000.0;
 /// Root mean square below which a frame is silence: −50 dBFS, above the noise of G.711.
 const SILENT_RMS: f64 = 100.0;
 /// A frame belongs to a tone when this share of its power lies there.
@@ -71,8 +74,33 @@ pub fn silence(length: Duration) -> Sound {
 }
 
 pub fn tone(hz: f64, length: Duration) -> Sound {
-    let sample = |i: usize| (LEVEL * (TAU * hz * i as f64 / f64::from(RATE)).sin()) as i16;
-    Sound { samples: (0..samples_in(length)).map(sample).collect() }
+    Sound { samples: sine(LEVEL, hz, RATE).take(samples_in(length)).collect() }
+}
+
+/// A tone in this format, at a quarter of full scale. Hundreds of scenes speak in the same few: each is made once.
+pub fn encoded_tone(hertz: f32, length: Duration, format: Format) -> Arc<[u8]> {
+    type Key = (u32, Duration, u32, Encoding);
+    static MADE: Mutex<Vec<(Key, Arc<[u8]>)>> = Mutex::new(Vec::new());
+
+    let key = (hertz.to_bits(), length, format.rate, format.encoding);
+    let mut made = MADE.lock().expect("nobody panics while making a tone");
+    if let Some((_, audio)) = made.iter().find(|(other, _)| *other == key) {
+        return Arc::clone(audio);
+    }
+    let samples = (length.as_secs_f64() * f64::from(format.rate)).round() as usize;
+    let pcm: Vec<u8> =
+        sine(ENCODED_LEVEL, hertz.into(), format.rate).take(samples).flat_map(i16::to_le_bytes).collect();
+    let mut audio = Vec::new();
+    let mut converter = Converter::new(Format { encoding: Encoding::Linear, rate: format.rate }, format);
+    converter.push(&pcm, &mut audio);
+    converter.flush(&mut audio);
+    let audio: Arc<[u8]> = audio.into();
+    made.push((key, Arc::clone(&audio)));
+    audio
+}
+
+fn sine(level: f64, hertz: f64, rate: u32) -> impl Iterator<Item = i16> {
+    (0..).map(move |i| (level * (TAU * hertz * f64::from(i) / f64::from(rate)).sin()) as i16)
 }
 
 /// Something a detector of voices takes for one: harmonics of a gliding pitch under noise, in syllables
@@ -102,6 +130,12 @@ impl Add for Sound {
         self.samples.extend(later.samples);
         self
     }
+}
+
+/// The longest time in which this tone was not heard, between two in which it was.
+pub fn longest_gap(heard: &Sound, hertz: f64) -> Duration {
+    let spans = heard.spans_of(hertz);
+    spans.windows(2).map(|two| two[1].begin - two[0].end).max().unwrap_or_default()
 }
 
 impl Sound {

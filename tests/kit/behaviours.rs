@@ -2,7 +2,7 @@
 //! Each program of tests checks that its own are there.
 
 use serde::Deserialize;
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{collections::BTreeMap, fs};
 
 /// Default test program of a chapter.
 const DEFAULT_PROGRAM: &str = "providers";
@@ -55,12 +55,9 @@ impl Chapter {
     }
 }
 
-pub fn root() -> PathBuf {
-    crate::project().to_owned()
-}
-
 pub fn catalogue() -> Catalogue {
-    let text = fs::read_to_string(root().join("tests/fixtures/behaviours.yaml")).expect("the table of behaviours");
+    let text =
+        fs::read_to_string(crate::project().join("tests/fixtures/behaviours.yaml")).expect("the table of behaviours");
     serde_yaml::from_str(&text).expect("the table of behaviours")
 }
 

@@ -43,6 +43,7 @@ pub mod speech;
 use std::{
     path::{Path, PathBuf},
     sync::LazyLock,
+    time::Duration,
 };
 
 /// The folder of the project. Cargo tells where a package is when a test of it runs: what was compiled may be of another clone.
@@ -68,4 +69,18 @@ pub fn json_lines(text: &str) -> Vec<serde_json::Value> {
 pub fn program() -> PathBuf {
     let this = std::env::current_exe().expect("a test program");
     this.ancestors().nth(2).expect("target/debug/deps").join("offhook")
+}
+
+/// A file of the build: a program of this workspace by its name, or what `make setup` installs by its path.
+pub fn built(path: &str) -> PathBuf {
+    let program = program();
+    let target = program.ancestors().nth(2).expect("target/debug/offhook");
+    let file = if path.contains('/') { target.join(path) } else { program.with_file_name(path) };
+    assert!(file.exists(), "{} is missing: run `cargo build` and `make setup` first", file.display());
+    file
+}
+
+/// Short form of `Duration::from_millis`, of which tests are full.
+pub const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
 }

@@ -348,7 +348,7 @@ impl Offhook {
     /// Sends a signal to the program, or the order that is meant by it to an engine of this process: HUP, TERM, or INT.
     pub async fn signal(&self, name: &str) {
         match &self.engine {
-            Kind::Program(program) => program.signal(name).await,
+            Kind::Program(program) => program.signal(name),
             Kind::InProcess(engine) => engine.signal(name).await,
         }
     }

@@ -3,7 +3,6 @@
 
 mod session;
 
-use offhook::audio::{Converter, Encoding, Format};
 use serde_json::{Value, json};
 use session::Session;
 use std::{
@@ -332,32 +331,4 @@ async fn serve(stream: TcpStream, behaviour: Behaviour, shared: Shared) {
     shared.note(|log| log.open += 1);
     let _open = Open(shared.clone());
     Session::new(socket, behaviour, shared).run(control).await;
-}
-
-/// A tone in this format, at a quarter of full scale. Hundreds of scenes speak in the same few: each is made once.
-pub fn tone(hertz: f32, length: Duration, format: Format) -> Arc<[u8]> {
-    type Key = (u32, Duration, u32, Encoding);
-    static MADE: Mutex<Vec<(Key, Arc<[u8]>)>> = Mutex::new(Vec::new());
-
-    let key = (hertz.to_bits(), length, format.rate, format.encoding);
-    let mut made = MADE.lock().expect("nobody panics while making a tone");
-    if let Some((_, audio)) = made.iter().find(|(other, _)| *other == key) {
-        return Arc::clone(audio);
-    }
-    let audio: Arc<[u8]> = make_tone(hertz, length, format).into();
-    made.push((key, Arc::clone(&audio)));
-    audio
-}
-
-fn make_tone(hertz: f32, length: Duration, format: Format) -> Vec<u8> {
-    let rate = format.rate as f32;
-    let pcm: Vec<u8> = (0..(length.as_secs_f32() * rate) as usize)
-        .map(|i| (8_000.0 * (std::f32::consts::TAU * hertz * i as f32 / rate).sin()) as i16)
-        .flat_map(i16::to_le_bytes)
-        .collect();
-    let mut audio = Vec::new();
-    let mut converter = Converter::new(Format { encoding: Encoding::Linear, rate: format.rate }, format);
-    converter.push(&pcm, &mut audio);
-    converter.flush(&mut audio);
-    audio
 }

@@ -1,7 +1,7 @@
 //! A network of a test's own, on which a peer can vanish: nothing that is sent to it arrives, nothing comes back, and
 //! nobody says so, as with a machine that lost its power. Such a test runs itself once more, in a network namespace.
 
-use super::virtual_time::output_of;
+use super::{processes::words_of, virtual_time::output_of};
 use std::{
     env, fs,
     io::ErrorKind,
@@ -44,7 +44,7 @@ pub fn runs(test: &str) {
     let mut inside = Command::new("unshare");
     inside.args(["--map-root-user", "--net", "--mount", "sh", "-c", SET_UP, "sh"]).arg(program).args([test, "--exact"]);
     let output = output_of(inside.env(INSIDE, "1")).expect("unshare, of util-linux");
-    let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+    let said = words_of(&output);
     let remedy = "a network of its own needs root, or a kernel that gives user namespaces to everybody";
     assert!(output.status.success() && said.contains("1 passed"), "{said}\n({remedy})");
 }

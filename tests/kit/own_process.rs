@@ -1,6 +1,7 @@
 //! A process of a test's own, for a test that sets something global: a subscriber, an environment variable. Such a test runs
 //! its program once more, with itself as the only test.
 
+use super::processes::words_of;
 use std::{
     env,
     process::{Output, Stdio},
@@ -36,6 +37,6 @@ pub async fn runs(module: &str, test: &str) {
 
 /// A name that no test has runs nothing, which is a success to the test program.
 pub fn assert_passed(output: &Output) {
-    let said = [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat();
+    let said = words_of(output);
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }

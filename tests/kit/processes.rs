@@ -1,10 +1,8 @@
-//! Processes that a program under test has started, found and ended by their ids.
+//! Processes that a program under test has started, found and ended by their ids, and what programs print.
 
-use std::time::Duration;
-use tokio::{
-    process::Command,
-    time::{Instant, sleep},
-};
+use rustix::process::{Pid, Signal, kill_process};
+use std::{process::Output, time::Duration};
+use tokio::time::{Instant, sleep};
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -42,6 +40,7 @@ pub fn lives(pid: u32) -> bool {
     stat(pid).is_some_and(|(state, _)| !['Z', 'X'].contains(&state))
 }
 
+/// Waits until a process has ended.
 pub async fn wait_gone(pid: u32, within: Duration) {
     let until = Instant::now() + within;
     while lives(pid) {
@@ -51,17 +50,31 @@ pub async fn wait_gone(pid: u32, within: Duration) {
 }
 
 /// Sends a signal to this process alone.
-pub async fn signal(pid: u32, name: &str) {
-    let sent = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &pid.to_string()]).status().await;
-    assert!(sent.is_ok_and(|status| status.success()), "kill -s {name} {pid}");
+pub fn signal(pid: u32, name: &str) {
+    signal_if_there(pid, name).unwrap_or_else(|error| panic!("kill -s {name} {pid}: {error}"));
+}
+
+/// Like [`signal`], for a process that may have ended.
+pub fn signal_if_there(pid: u32, name: &str) -> rustix::io::Result<()> {
+    let signal = match name {
+        "CONT" => Signal::CONT,
+        "HUP" => Signal::HUP,
+        "INT" => Signal::INT,
+        "KILL" => Signal::KILL,
+        "STOP" => Signal::STOP,
+        "TERM" => Signal::TERM,
+        other => panic!("no test sends {other}"),
+    };
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("the id of a process");
+    kill_process(process, signal)
 }
 
 /// A process that does nothing until this is dropped: it hangs, and does not even end.
 pub struct Stopped(u32);
 
 impl Stopped {
-    pub async fn new(pid: u32) -> Self {
-        signal(pid, "STOP").await;
+    pub fn new(pid: u32) -> Self {
+        signal(pid, "STOP");
         Self(pid)
     }
 }
@@ -69,13 +82,16 @@ impl Stopped {
 impl Drop for Stopped {
     fn drop(&mut self) {
         // Nobody else would find it, should the test fail; it may be gone already.
-        let _ = std::process::Command::new("sh")
-            .args(["-c", "kill -s CONT \"$0\" 2>/dev/null", &self.0.to_string()])
-            .status();
+        let _ = signal_if_there(self.0, "CONT");
     }
 }
 
-/// Its state, and who started it.
+/// What a program printed, for a test that failed.
+pub fn words_of(output: &Output) -> String {
+    [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat()
+}
+
+/// State and parent of a process.
 fn stat(pid: u32) -> Option<(char, u32)> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name before it may hold anything.

@@ -8,13 +8,12 @@ use std::{
 
 /// Where tests/lab/setup.sh puts things; the two name one place, however cargo is told.
 pub fn target() -> PathBuf {
-    let root = crate::project().to_owned();
-    root.join(std::env::var_os("CARGO_TARGET_DIR").map_or(PathBuf::from("target"), PathBuf::from))
+    crate::project().join(std::env::var_os("CARGO_TARGET_DIR").map_or(PathBuf::from("target"), PathBuf::from))
 }
 
 /// A file of `tests/sdk`.
 pub fn sdk(name: &str) -> PathBuf {
-    crate::project().to_owned().join("tests/sdk").join(name)
+    crate::project().join("tests/sdk").join(name)
 }
 
 /// The interpreter; `package` is what its absence keeps from being checked.
@@ -46,9 +45,4 @@ pub fn feed(command: &mut Command, lines: &str) -> Output {
     let mut child = piped.spawn().expect("a program that runs");
     child.stdin.take().expect("a pipe").write_all(lines.as_bytes()).expect("a program that reads");
     child.wait_with_output().expect("a program that ends")
-}
-
-/// What a program printed, for a test that failed.
-pub fn words_of(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }

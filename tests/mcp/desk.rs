@@ -13,11 +13,7 @@ use offhook::{
     },
 };
 use serde_json::Value;
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -42,11 +38,6 @@ pub fn faulty(mode: &str, more: &str) -> String {
 /// A file beside the tests.
 pub fn support(name: &str) -> String {
     offhook_kit::project().join("tests/kit/mcp").join(name).display().to_string()
-}
-
-/// A file of the build, such as a virtual environment.
-pub fn built(path: &str) -> PathBuf {
-    offhook_kit::program().ancestors().nth(2).expect("target/debug/offhook").join(path)
 }
 
 impl Desk {
@@ -222,19 +213,14 @@ pub fn failed(outcome: ToolOutcome) -> Failure {
     }
 }
 
-/// Whether a process is there and more than a name.
-pub fn is_alive(pid: u64) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|rest| !stat.is_empty() && !rest.starts_with('Z'))
+/// The process that wrote this event of `faulty.py`.
+pub fn pid(event: &Value) -> u32 {
+    process_in(event, "pid")
 }
 
-/// Waits until a process has ended.
-pub async fn until_dead(pid: u64) {
-    let until = Instant::now() + PATIENCE;
-    while is_alive(pid) {
-        assert!(Instant::now() < until, "process {pid} is still there");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+/// The process id under this key of an event of `faulty.py`.
+pub fn process_in(event: &Value, key: &str) -> u32 {
+    event[key].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a process id")
 }
 
 /// What a tool that worked said, and its data.

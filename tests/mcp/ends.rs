@@ -1,15 +1,12 @@
 //! How servers end: by themselves, in the middle of something, and when they are told to.
 
 use super::desk::*;
+use crate::kit::processes::{lives, wait_gone};
 use jiff::Timestamp;
 use offhook::{mcp::State, telemetry::LogCapture, tool::ToolError};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::time::Instant;
-
-fn pid(event: &Value) -> u64 {
-    event["pid"].as_u64().unwrap()
-}
 
 /// M answers 6, 11: whoever waits for a server that dies is told at once, and nothing is asked twice.
 #[tokio::test]
@@ -103,7 +100,7 @@ async fn a_server_that_behaves_well_is_stopped_quickly_and_hears_no_signal() {
         let took = began.elapsed();
         println!("stopped in {took:?}");
         for start in desk.events("start") {
-            until_dead(pid(&start)).await;
+            wait_gone(pid(&start), PATIENCE).await;
         }
         if took < Duration::from_secs(2) && desk.events("eof").len() == 2 {
             return;
@@ -135,7 +132,7 @@ async fn a_stubborn_server_is_asked_and_then_ended() {
     let launched = std::fs::read_to_string(desk.folder.path().join("launched.log")).unwrap();
     let launched: Value = serde_json::from_str(launched.lines().next().unwrap()).unwrap();
     for server in [pid(&desk.events("start")[0]), pid(&launched)] {
-        until_dead(server).await;
+        wait_gone(server, PATIENCE).await;
     }
 }
 
@@ -144,16 +141,16 @@ async fn a_stubborn_server_is_asked_and_then_ended() {
 async fn no_grandchild_is_left() {
     let desk = Desk::open(&[("family", faulty("orphan", ", restart: { backoff_ms: 10 }"))]);
     desk.until("family", State::Up).await;
-    let orphan = |events: &[Value]| events.last().unwrap()["orphan"].as_u64().unwrap();
+    let orphan = |events: &[Value]| process_in(events.last().unwrap(), "orphan");
     let first = orphan(&desk.events("orphan"));
-    assert!(is_alive(first));
+    assert!(lives(first));
     failed(desk.call("mcp_family_die", json!({})).await);
-    until_dead(first).await;
+    wait_gone(first, PATIENCE).await;
     desk.when("family", "up again", |status| status.restarts == 1 && status.state == State::Up).await;
     let second = orphan(&desk.until_events("orphan", 2).await);
-    assert!(is_alive(second));
+    assert!(lives(second));
     desk.fleet.stop().await;
-    until_dead(second).await;
+    wait_gone(second, PATIENCE).await;
 }
 
 /// M38: whoever gives all up at once leaves no program behind.
@@ -164,7 +161,7 @@ async fn an_engine_that_is_dropped_leaves_no_program_behind() {
     let started = desk.until_events("start", 2).await;
     drop(desk.fleet);
     for start in started {
-        until_dead(pid(&start)).await;
+        wait_gone(pid(&start), PATIENCE).await;
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{
     desk::*,
     kit::{
+        built,
         mcp_stand_in::{Asked, KEY, Manner, StandIn, TOKEN},
         tied::free_ports,
     },

@@ -1,6 +1,7 @@
 //! Lists of tools that are long, endless, hostile, or that change.
 
 use super::desk::*;
+use crate::kit::processes::wait_gone;
 use offhook::{mcp::State, telemetry::LogCapture};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
@@ -188,5 +189,5 @@ async fn a_changed_list_that_never_comes_holds_up_nobody() {
     assert_eq!(desk.status("plain").tools.len(), 15, "those before stay");
     done(desk.call("mcp_plain_echo", json!({ "text": "Still." })).await);
     tokio::time::timeout(PATIENCE, desk.fleet.stop()).await.expect("it is stopped in bounded time");
-    until_dead(desk.events("start")[0]["pid"].as_u64().unwrap()).await;
+    wait_gone(pid(&desk.events("start")[0]), PATIENCE).await;
 }

@@ -1,6 +1,7 @@
 //! What goes wrong before a server is up.
 
 use super::desk::*;
+use crate::kit::processes::{lives, wait_gone};
 use offhook::{
     config,
     mcp::{Fleet, State},
@@ -198,13 +199,13 @@ async fn reloads_at_once_and_a_stop_leave_nothing_behind() {
     // A server that is ended in the middle of its start is killed, and writes nothing of it.
     let started = desk.events("start");
     for earlier in &started[..started.len() - 1] {
-        until_dead(earlier["pid"].as_u64().unwrap()).await;
+        wait_gone(pid(earlier), PATIENCE).await;
     }
     tokio::join!(replace(), desk.fleet.stop(), replace());
     for start in desk.events("start") {
-        until_dead(start["pid"].as_u64().unwrap()).await;
+        wait_gone(pid(&start), PATIENCE).await;
     }
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(desk.fleet.is_empty());
-    assert!(desk.events("start").iter().all(|start| !is_alive(start["pid"].as_u64().unwrap())));
+    assert!(desk.events("start").iter().all(|start| !lives(pid(start))));
 }

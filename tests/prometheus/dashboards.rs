@@ -1,5 +1,6 @@
 //! The dashboards as they are committed, and what their queries name.
 
+use crate::kit::project;
 use regex::Regex;
 use serde_json::Value;
 use std::{
@@ -9,16 +10,12 @@ use std::{
     sync::LazyLock,
 };
 
-pub fn root() -> PathBuf {
-    offhook_kit::project().to_owned()
-}
-
 pub fn read(path: &str) -> String {
-    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    fs::read_to_string(project().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
 pub fn files() -> Vec<PathBuf> {
-    let entries = fs::read_dir(root().join("grafana/dashboards")).expect("a committed folder");
+    let entries = fs::read_dir(project().join("grafana/dashboards")).expect("a committed folder");
     let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     files.sort();
     files

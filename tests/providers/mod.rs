@@ -32,8 +32,4 @@ mod tools;
 mod turns;
 mod waits;
 
-use std::time::Duration;
-
-pub const fn ms(milliseconds: u64) -> Duration {
-    Duration::from_millis(milliseconds)
-}
+pub use crate::kit::ms;

@@ -4,7 +4,8 @@
 use crate::providers::{
     desk::Desk,
     kit::{
-        python::{check_lines, feed, sdk, target, words_of},
+        processes::words_of,
+        python::{check_lines, feed, sdk, target},
         vendor::{Deepgram, Dialect, ElevenLabs, End, Failure, Gemini, OpenAi, Order, Saying, Scenario, Vendor, hertz},
         virtual_time::run,
     },

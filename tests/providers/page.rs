@@ -3,7 +3,10 @@
 //! `OFFHOOK_BLESS=1 cargo test --test whole_calls page` writes it.
 
 use crate::providers::{
-    kit::behaviours::{Catalogue, catalogue, root},
+    kit::{
+        behaviours::{Catalogue, catalogue},
+        project,
+    },
     table::providers,
 };
 use std::{fmt::Write as _, fs};
@@ -73,7 +76,7 @@ fn every_behaviour_is_shown_of_every_provider_or_told_why_not() {
 #[test]
 fn the_page_of_behaviours_is_fresh() {
     let page = page(&catalogue());
-    let path = root().join("docs/providers-behaviour.md");
+    let path = project().join("docs/providers-behaviour.md");
     if std::env::var_os("OFFHOOK_BLESS").is_some() {
         fs::write(&path, &page).unwrap();
     }

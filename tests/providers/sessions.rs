@@ -3,8 +3,7 @@
 use crate::providers::{
     desk::Desk,
     kit::{
-        audio::{Sound, samples_of},
-        openai_server::tone,
+        audio::{Sound, encoded_tone, samples_of},
         stage::Stage,
         vendor::{Dialect, Opening, Order, Saying, Scenario, Vendor, hertz},
     },
@@ -30,7 +29,7 @@ async fn ready<D: Dialect>(leg: Format) -> (Vendor, Stage) {
 pub async fn the_callers_tone_reaches_the_vendor_undistorted_from_every_codec<D: Dialect>() {
     for leg in LEGS {
         let (vendor, stage) = ready::<D>(leg).await;
-        for frame in tone(CALLER_HZ, ms(1_000), leg).chunks(leg.frame_bytes()) {
+        for frame in encoded_tone(CALLER_HZ, ms(1_000), leg).chunks(leg.frame_bytes()) {
             stage.tell(AgentCommand::Audio(Bytes::copy_from_slice(frame))).await;
         }
         let hears = vendor.of(1, |seen| seen.set_up.as_ref().expect("it is ready").hears);
@@ -79,7 +78,7 @@ pub async fn what_a_codec_cannot_carry_is_not_folded_back<D: Dialect>() {
         let (vendor, mut stage) = ready::<D>(leg).await;
         let set_up = vendor.of(1, |seen| seen.set_up.clone()).expect("it is ready");
         if leg.rate > 12_000 {
-            for frame in tone(6_000.0, ms(1_000), leg).chunks(leg.frame_bytes()) {
+            for frame in encoded_tone(6_000.0, ms(1_000), leg).chunks(leg.frame_bytes()) {
                 stage.tell(AgentCommand::Audio(Bytes::copy_from_slice(frame))).await;
             }
             let enough = |audio: &[u8]| set_up.hears.duration_of(audio.len()) >= ms(960);
@@ -88,7 +87,7 @@ pub async fn what_a_codec_cannot_carry_is_not_folded_back<D: Dialect>() {
             has_6_khz_or_nothing(&heard, set_up.hears, &format!("{leg} to {}", set_up.hears));
         }
         if set_up.speaks.rate > 12_000 {
-            let audio = tone(6_000.0, ms(1_000), set_up.speaks).to_vec();
+            let audio = encoded_tone(6_000.0, ms(1_000), set_up.speaks).to_vec();
             for saying in [
                 Saying::ResponseStarted { response: 1 },
                 Saying::Audio { response: 1, audio },

@@ -1,7 +1,7 @@
 //! A client of Python, made from the .proto files by gRPC's own tools: one conversation of each kind, each request, and TLS.
 
 use super::{price, tones, *};
-use crate::kit::python;
+use crate::kit::{processes::words_of, python};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use offhook::{
     audio::{
@@ -27,7 +27,7 @@ async fn ask_in_python(engine: &Engine, certificate: Option<&Path>, requests: Va
         python::check_lines("grpcio-tools", "check_vam.py", &arguments, &requests.to_string())
     });
     let output = told.await.unwrap();
-    assert!(output.status.success(), "{}", python::words_of(&output));
+    assert!(output.status.success(), "{}", words_of(&output));
     String::from_utf8_lossy(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -200,7 +200,7 @@ async fn a_gateway_with_a_certificate_speaks_tls_alone() {
         .arg(&certificate)
         .output()
         .expect("openssl, which `make setup` installs");
-    assert!(made.status.success(), "{}", python::words_of(&made));
+    assert!(made.status.success(), "{}", words_of(&made));
     let engine = price::engine(&folder, ", tls: { certificate: gateway.pem, key: gateway.key }").await;
     let list = json!([{ "method": "ListActionServers", "token": TOKEN }]);
     assert_eq!(ask_in_python(&engine, Some(&certificate), list.clone()).await[0]["code"], "OK");

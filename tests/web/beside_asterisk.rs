@@ -5,6 +5,7 @@ use super::{JOURNEY_MAX, PASSWORD, TOKEN, node};
 use crate::web::kit::{
     asterisk::{Asterisk, Options},
     audio::{silence, tone},
+    ms,
     offhook::{Launch, Offhook, Place},
     phone::Phone,
 };
@@ -21,10 +22,6 @@ const SOON: Duration = Duration::from_secs(15);
 const AGENT_HZ: f64 = 440.0;
 const CALLER_HZ: f64 = 700.0;
 const ANN_HZ: f64 = 1_000.0;
-
-const fn ms(milliseconds: u64) -> Duration {
-    Duration::from_millis(milliseconds)
-}
 
 /// A browser whose steps a test asks for one by one, as they are named in `asterisk.mjs`.
 struct Desk {

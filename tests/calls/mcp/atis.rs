@@ -61,9 +61,9 @@ fn correlation(a: &[f64], b: &[f64]) -> f64 {
 
 /// The shipped file with the places of this test, its server beside the engine's own program.
 fn shipped(place: &Place) -> String {
-    let yaml = std::fs::read_to_string(project("config/mcp.yaml")).expect("a committed file");
+    let yaml = std::fs::read_to_string(project().join("config/mcp.yaml")).expect("a committed file");
     // Here the file does not lie in its folder.
-    let cwd = format!("transport: stdio\n      cwd: {}", project("config"));
+    let cwd = format!("transport: stdio\n      cwd: {}", project().join("config").display());
     assert_eq!(yaml.matches("transport: stdio").count(), 1);
     format!("{}{}", yaml.replace("transport: stdio", &cwd), place.yaml(None))
 }

@@ -15,9 +15,10 @@ async fn receptionist() -> (Scene, TempDir) {
     let folder = TempDir::new().expect("a temporary directory");
     let database = folder.path().join("contacts.db");
     let program = built("phonebook");
-    let contacts = project("mcp_servers/phonebook/contacts.csv");
+    let contacts = project().join("mcp_servers/phonebook/contacts.csv");
     let import = Command::new(&program)
-        .args(["--database", &database.display().to_string(), "--country-prefix", "49", "import", &contacts])
+        .args(["--database", &database.display().to_string(), "--country-prefix", "49", "import"])
+        .arg(&contacts)
         .status();
     assert!(import.is_ok_and(|status| status.success()), "the sample is imported");
     let servers = [

@@ -54,7 +54,7 @@ impl Stranger<'_> {
         self.answers(&scene, 1).await;
 
         let first = scene.process(self.mark);
-        signal(first, "KILL").await;
+        signal(first, "KILL");
         scene.when(self.id, "gone", |status| status["state"] != "up").await;
         let away = scene.tool(&self.exposed(), (self.arguments)(2)).await;
         assert_eq!(kind(&away), "TRANSIENT", "{away}");
@@ -65,7 +65,7 @@ impl Stranger<'_> {
         let second = scene.process(self.mark);
         assert_ne!(first, second);
 
-        let stopped = Stopped::new(second).await;
+        let stopped = Stopped::new(second);
         let answers = scene.model.answered();
         let hung = scene.tool(&self.exposed(), (self.arguments)(4)).await;
         assert_eq!(kind(&hung), "TIMEOUT", "{hung}");
@@ -148,7 +148,7 @@ async fn a_server_that_hangs_for_good_is_replaced_in_the_same_call() {
     let phone = scene.call("7000").await;
     stranger.answers(&scene, 1).await;
     let hanging = scene.process(stranger.mark);
-    let _stopped = Stopped::new(hanging).await;
+    let _stopped = Stopped::new(hanging);
     assert_eq!(kind(&scene.tool(&stranger.exposed(), json!({ "a": 40, "b": 2 })).await), "TIMEOUT");
     assert!(lives(hanging));
     scene.when(stranger.id, "replaced", |status| is_up(status) && status["restarts"] == 1).await;
@@ -186,9 +186,10 @@ const TOKEN: &str = "a-bearer-token-of-the-test";
 
 impl Elsewhere {
     async fn start(port: u16) -> Self {
-        let script = project("tests/kit/mcp/over_http.py");
+        let script = project().join("tests/kit/mcp/over_http.py");
         let mut child = tokio::process::Command::new(built("venv/bin/python"))
-            .args([&script, &port.to_string(), TOKEN])
+            .arg(&script)
+            .args([&port.to_string(), TOKEN])
             .kill_on_drop(true)
             .spawn()
             .expect("Python runs");

@@ -1,6 +1,7 @@
 //! The engine as its users run it: the program.
 
 use super::Launch;
+use crate::processes::signal;
 use std::{
     fs::File,
     path::Path,
@@ -39,10 +40,8 @@ impl Program {
         self.0.id().expect("it runs")
     }
 
-    pub async fn signal(&self, name: &str) {
-        let mut kill = Command::new("sh");
-        kill.args(["-c", "kill -s \"$0\" \"$1\"", name, &self.pid().to_string()]);
-        assert!(kill.status().await.is_ok_and(|status| status.success()), "kill -s {name}");
+    pub fn signal(&self, name: &str) {
+        signal(self.pid(), name);
     }
 
     pub fn descriptors(&self) -> usize {

@@ -1,7 +1,8 @@
 //! One connection of the emulator, from `session.created` to its end.
 
 use super::super::openai_shapes;
-use super::{Behaviour, Control, Opening, Setup, Shared, tone};
+use super::{Behaviour, Control, Opening, Setup, Shared};
+use crate::audio::encoded_tone;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures_util::{
     SinkExt, StreamExt,
@@ -245,7 +246,7 @@ impl Session {
             return self.call(&response, &item, &name, &arguments).await;
         }
         self.sent.push((item.clone(), 0));
-        let audio = tone(self.behaviour.hertz, self.behaviour.answer, format);
+        let audio = encoded_tone(self.behaviour.hertz, self.behaviour.answer, format);
         self.answer = Some(Answer { response, item, audio, sent: 0, next_at: Instant::now() });
     }
 

@@ -1,7 +1,7 @@
 //! Voices by every protocol: tones, in the format that was asked for.
 
 use super::{Asked, Bit, Reply};
-use crate::kit::{openai_server::tone, vendor::converted};
+use crate::kit::{audio::encoded_tone, vendor::converted};
 use offhook::audio::{Encoding, Format};
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub fn in_pieces(reply: Reply, sizes: &[usize]) -> Reply {
 
 /// A tone for a clause.
 pub fn speaks(asked: &Asked, hz: f64, length: Duration) -> Reply {
-    sounds(asked, &tone(hz as f32, length, format(asked)))
+    sounds(asked, &encoded_tone(hz as f32, length, format(asked)))
 }
 
 /// These samples of 8 kHz for a clause.

@@ -1,7 +1,7 @@
 //! What a vendor does in a test.
 
 use super::{Call, Failure, Saying, hertz};
-use crate::kit::openai_server::tone;
+use crate::kit::audio::encoded_tone;
 use offhook::audio::{Converter, Format};
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
@@ -87,7 +87,7 @@ impl Scenario {
             Some(words) => converted(words, format).into(),
             None => {
                 let length = self.greeting.filter(|_| response == 1).unwrap_or(self.answer);
-                tone(hertz(session + self.voice) as f32, length, format)
+                encoded_tone(hertz(session + self.voice) as f32, length, format)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! One session of any vendor: the scenario on one side, a dialect on the other.
 
 use super::{Asides, Call, Dialect, Heard, LATE_HZ, Opening, Order, Saying, Seen, SetUp, Shared, ear::Ear, hertz};
-use crate::kit::{openai_server::tone, own_net};
+use crate::kit::{audio::encoded_tone, own_net};
 use futures_util::{
     SinkExt as _, StreamExt as _,
     stream::{SplitSink, SplitStream},
@@ -475,7 +475,7 @@ impl<D: Dialect> Session<D> {
     async fn late(&mut self, pieces: usize) {
         let (Some(response), Some(SetUp { speaks, .. })) = (self.cut, self.set_up.clone()) else { return };
         for _ in 0..pieces {
-            let audio = tone(LATE_HZ as f32, PIECE, speaks).to_vec();
+            let audio = encoded_tone(LATE_HZ as f32, PIECE, speaks).to_vec();
             let messages = self.dialect.say(&Saying::Audio { response, audio });
             self.note(|seen| seen.late += usize::from(!messages.is_empty()));
             for message in messages {

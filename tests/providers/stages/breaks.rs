@@ -5,7 +5,7 @@ use crate::providers::{
     desk::Desk,
     faults::is_explained,
     kit::{
-        openai_server::tone,
+        audio::encoded_tone,
         stages::{Asked, Bit, Reply, Stages, VOICES, model, voice},
         vendor::hertz,
     },
@@ -154,7 +154,7 @@ async fn any_rate() {
     stages.voice.answers(|asked| {
         let clause = CLAUSES.iter().position(|(text, _)| *text == asked.text()).expect("one of these");
         let format = Format { encoding: Encoding::Linear, rate: CLAUSES[clause].1 };
-        let audio = tone(hertz(1 + clause) as f32, ms(700), format);
+        let audio = encoded_tone(hertz(1 + clause) as f32, ms(700), format);
         voice::wav(format, &audio, &[1, 333, 7, 1_001])
     });
     let desk = Desk::of_stages(&stages).await;

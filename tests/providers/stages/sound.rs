@@ -2,8 +2,7 @@
 
 use crate::providers::{
     kit::{
-        audio::{Sound, samples_of},
-        openai_server::tone,
+        audio::{Sound, encoded_tone, samples_of},
         stage::Stage,
         stages::{Flux, Nova, SCRIBES, Stages, Transcriber, VOICES, heard_by, voice},
         vendor::{Opening, Scenario, hertz},
@@ -48,7 +47,7 @@ async fn voiced(voice: &'static str, leg: Format) -> (Stages, Stage) {
 /// A turn of a second, at this pitch.
 pub async fn says(hz: f32, stage: &Stage, leg: Format) {
     stage.tell(AgentCommand::Turn(CallerTurn::Began)).await;
-    for frame in tone(hz, ms(1_000), leg).chunks(leg.frame_bytes()) {
+    for frame in encoded_tone(hz, ms(1_000), leg).chunks(leg.frame_bytes()) {
         stage.tell(AgentCommand::Audio(Bytes::copy_from_slice(frame))).await;
     }
     stage.tell(AgentCommand::Turn(CallerTurn::Ended)).await;
