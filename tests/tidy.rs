@@ -1,10 +1,13 @@
 //! Rules of the house that a machine can hold: which way imports point, how long a file may get, and
 //! that documents written from code are fresh. `OFFHOOK_BLESS=1 cargo test` writes those documents.
 
+mod clocks;
+mod programs;
+
 use offhook::{call::EndReason, records::Ending};
 use offhook_kit::project;
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
@@ -151,7 +154,7 @@ fn no_file_has_outgrown_its_concept() {
         let lines = text.lines().count();
         (lines > LINES_MAX).then(|| format!("{name}: {lines} lines"))
     };
-    let wrong: Vec<String> = ["src", "tests/bench"].into_iter().flat_map(sources).filter_map(long).collect();
+    let wrong: Vec<String> = ["src", "tests", "mcp_servers"].into_iter().flat_map(sources).filter_map(long).collect();
     assert!(wrong.is_empty(), "look for the missing concept:\n{}", wrong.join("\n"));
 }
 
@@ -338,181 +341,4 @@ fn the_log_targets_are_in_the_readme() {
             "{target}"
         );
     }
-}
-
-/// Each is linked with the whole engine: 150 MB and half a minute of two cores. A new module of one of them costs neither.
-#[test]
-fn no_program_joins_the_list_of_test_programs() {
-    let programs_of = |manifest: &str| -> Vec<String> {
-        let text = fs::read_to_string(project().join(manifest)).unwrap();
-        assert!(text.contains("\nautotests = false\n"), "{manifest} finds programs by itself");
-        let tests = text.split("[[test]]\nname = \"").skip(1);
-        tests.map(|rest| rest.split('"').next().unwrap().to_owned()).collect()
-    };
-    assert_eq!(programs_of("Cargo.toml"), ["house", "whole_calls", "real"]);
-    assert_eq!(programs_of("src/core/Cargo.toml"), ["units", "stories"]);
-    for none in ["src/core/audio/Cargo.toml", "tests/kit/Cargo.toml"] {
-        assert_eq!(programs_of(none), [""; 0], "{none}");
-    }
-    // It starts the bench, is not linked with the engine, and has cargo build the bench for the others.
-    assert_eq!(programs_of("tests/bench/Cargo.toml"), ["program"]);
-}
-
-/// What stands in the list: how often a file of tests sleeps in real time, and why it may.
-#[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-struct Sleeps {
-    times: usize,
-    why: String,
-}
-
-/// Modules of the program whose tests have a paused clock: a sleep of tokio's takes no time there.
-const PAUSED: &[&str] = &[
-    "tests/clock.rs",
-    "tests/exchange",
-    "tests/kit/exchange",
-    "tests/kit/virtual_time.rs",
-    "tests/provider_openai",
-    "tests/providers",
-    "tests/toy_provider",
-    "tests/turn_taking",
-];
-
-fn is_paused(file: &str) -> bool {
-    PAUSED.iter().any(|module| file.starts_with(module))
-}
-
-/// Code without what stands in quotation marks and behind `//`.
-fn bare(text: &str) -> String {
-    let mut bare = String::new();
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' => {
-                while let Some(inside) = letters.next().filter(|inside| *inside != '"') {
-                    if inside == '\\' {
-                        letters.next();
-                    }
-                }
-            }
-            '\'' if letters.peek().is_some_and(|next| "{}\"\\".contains(*next)) => {
-                let escaped = letters.next() == Some('\\');
-                letters.nth(usize::from(escaped));
-            }
-            '/' if letters.peek() == Some(&'/') => {
-                while letters.peek().is_some_and(|next| *next != '\n') {
-                    letters.next();
-                }
-            }
-            other => bare.push(other),
-        }
-    }
-    bare
-}
-
-/// How often code sleeps other than between two looks at what it waits for: outside of every `loop` and `while`, or in one
-/// that only waits for a time.
-fn fixed_sleeps(code: &str) -> usize {
-    let (mut blocks, mut since, mut times) = (Vec::<&str>::new(), 0, 0);
-    for (at, letter) in code.char_indices() {
-        match letter {
-            '{' => {
-                blocks.push(code[since..at].trim());
-                since = at + 1;
-            }
-            '}' => {
-                blocks.pop();
-                since = at + 1;
-            }
-            ';' => since = at + 1,
-            's' if code[at..].starts_with("sleep(")
-                && !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_') =>
-            {
-                let looks = |header: &&str| {
-                    let own = header.rsplit('\n').next().unwrap_or_default().trim();
-                    let begins =
-                        |word: &str| header.starts_with(word) || own.starts_with(word) || header.ends_with(word);
-                    (begins("while") && !header.contains("while Instant::now() <")) || begins("loop")
-                };
-                times += usize::from(!code[..at].ends_with("fn ") && !blocks.iter().any(looks));
-            }
-            _ => {}
-        }
-    }
-    times
-}
-
-/// How often a file sleeps in real time. In the library and the bench a test counts whose clock is not paused.
-fn sleeps_in(file: &str, text: &str) -> usize {
-    let code = bare(text);
-    if file.starts_with("src/") || file.starts_with("tests/bench/") {
-        let tests =
-            code.split("#[tokio::test").skip(1).filter(|test| !test.split(']').next().unwrap().contains("paused"));
-        return tests.filter_map(|test| test.split("\n}").next()).map(fixed_sleeps).sum();
-    }
-    if is_paused(file) { code.matches("thread::sleep(").count() } else { fixed_sleeps(&code) }
-}
-
-/// A test that waits for a time and not for what it wants to see is slow when all is well and wrong when the machine is busy.
-/// A sleep between two looks at another program is no such wait.
-/// `OFFHOOK_BLESS=1 cargo test --test house tidy` writes the numbers; the reasons are written by hand.
-#[test]
-fn nothing_sleeps_in_real_time_outside_of_the_list() {
-    let path = project().join("tests/fixtures/sleeps.yaml");
-    let written = fs::read_to_string(&path).unwrap_or_default();
-    let mut listed: BTreeMap<String, Sleeps> = serde_yaml::from_str(&written).unwrap();
-    let files =
-        ["src", "tests", "mcp_servers"].into_iter().flat_map(sources).filter(|(name, _)| name != "tests/tidy.rs");
-    let found: BTreeMap<String, usize> =
-        files.map(|(name, text)| (name.clone(), sleeps_in(&name, &text))).filter(|(_, times)| *times > 0).collect();
-    assert!(found.values().sum::<usize>() > 3, "the search finds sleeps: {found:?}");
-    if std::env::var_os("OFFHOOK_BLESS").is_some() {
-        let why = |name: &String| listed.get(name).map(|sleeps| sleeps.why.clone()).unwrap_or_default();
-        let fresh =
-            found.iter().map(|(name, times)| (name.clone(), Sleeps { times: *times, why: why(name) })).collect();
-        listed = fresh;
-        let head: String =
-            written.lines().take_while(|line| line.starts_with('#')).map(|line| format!("{line}\n")).collect();
-        fs::write(&path, format!("{head}{}", serde_yaml::to_string(&listed).unwrap())).unwrap();
-    }
-    let mut wrong = Vec::new();
-    for (name, times) in &found {
-        match listed.get(name) {
-            None => wrong.push(format!("{name} sleeps; wait for what the test wants to see")),
-            Some(sleeps) if sleeps.times != *times => {
-                wrong.push(format!("{name} sleeps {times} times, and {} in the list", sleeps.times));
-            }
-            Some(sleeps) if sleeps.why.is_empty() => wrong.push(format!("{name} sleeps without a reason")),
-            Some(_) => {}
-        }
-    }
-    wrong.extend(listed.keys().filter(|name| !found.contains_key(*name)).map(|name| format!("{name} does not sleep")));
-    assert!(wrong.is_empty(), "tests/fixtures/sleeps.yaml:\n{}", wrong.join("\n"));
-}
-
-/// In the program of whole calls a test without a paused clock would wait for each frame.
-#[test]
-fn whole_calls_have_a_paused_clock() {
-    let mut wrong = Vec::new();
-    for (name, text) in sources("tests").into_iter().filter(|(name, _)| is_paused(name)) {
-        let tests =
-            text.split("#[tokio::test").skip(1).filter(|test| !test.split(']').next().unwrap().contains("paused"));
-        wrong.extend(tests.map(|test| {
-            let function = test.split("fn ").nth(1).and_then(|rest| rest.split('(').next()).unwrap_or_default();
-            format!("{name}: {function}")
-        }));
-    }
-    assert!(wrong.is_empty(), "tests whose clock runs:\n{}", wrong.join("\n"));
-}
-
-#[test]
-fn a_sleep_counts_where_its_clock_runs() {
-    let text = "#[tokio::test(start_paused = true)]\nasync fn a() {\n    sleep(x).await;\n}\n\
-                #[tokio::test]\nasync fn b() {\n    tokio::time::sleep(x).await;\n}\n// sleep(x)\n";
-    assert_eq!((sleeps_in("src/x/tests.rs", text), sleeps_in("tests/kit/x.rs", text)), (1, 2));
-    let looks =
-        "fn c() { a; while !said(\"{\") { let b = { 1 }; sleep(x); } let z = loop { match y { _ => sleep(x) } }; }";
-    assert_eq!(sleeps_in("tests/kit/x.rs", looks), 0);
-    let waits = "fn c() { while Instant::now() < until { sleep(x); } for _ in 0..3 { sleep(x); } fn sleep(x: u8) {} }";
-    assert_eq!(sleeps_in("tests/kit/x.rs", waits), 2);
-    assert_eq!(sleeps_in("tests/providers/x.rs", &format!("{text}std::thread::sleep(x);")), 1);
 }

@@ -436,13 +436,15 @@ async fn a_caller_whose_phone_sends_nothing_is_no_fault() {
 }
 
 async fn a_path_that_breaks_again_and_again_ends_the_call_at_a_human() {
+    const RECEIVED: &str = "offhook_media_frames_received_total{transport=\"audiosocket\"}";
     let (relay, asterisk, offhook) = relayed(AGENT_FOR_A_MINUTE).await;
     let mut phone = dial(&asterisk).await;
     for repairs in 1..=5 {
         relay.order(Order::Close);
         offhook.wait_metric(REPAIRED, f64::from(repairs), SOON).await;
         // A new path stands before its first frame has come.
-        sleep(ms(200)).await;
+        let received = offhook.metric(RECEIVED).await;
+        offhook.wait_metric(RECEIVED, received + 1.0, SOON).await;
     }
     relay.order(Order::Close);
     phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;

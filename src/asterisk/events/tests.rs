@@ -49,7 +49,7 @@ async fn an_asterisk_that_is_not_there_yet_is_waited_for() {
 }
 
 /// T9: closed and broken.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_server_that_closes_politely_in_a_loop_is_asked_a_few_times_only() {
     for (manner, loss) in [(Manner::ClosesPolitely, Loss::Closed), (Manner::Drops, Loss::Dropped)] {
         let fake = FakeAri::start().await;
@@ -77,7 +77,7 @@ async fn a_half_open_connection_is_noticed_by_its_missing_pongs() {
 }
 
 /// T10: left alone.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_quiet_but_living_connection_stays() {
     let stage = Stage::up().await;
     sleep(crate::asterisk::fake::fast().dead_after * 4).await;
@@ -94,12 +94,13 @@ async fn a_refused_upgrade_is_told_as_such() {
 }
 
 /// T12: no fight.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_replaced_application_is_not_fought_for() {
     let mut stage = Stage::up().await;
     stage.fake.now().tell(&json!({ "type": "ApplicationReplaced", "application": APP }));
     stage.reaches(AriState::Down(Loss::Replaced)).await;
-    sleep(Duration::from_millis(300)).await;
+    // Less than `replaced_wait`, of which chance takes up to half.
+    sleep(Duration::from_secs(20)).await;
     assert_eq!(stage.fake.now().upgrades, 1);
 }
 

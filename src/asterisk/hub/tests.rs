@@ -170,19 +170,25 @@ async fn every_frame_is_one_write() {
     let mut stream = asterisk.into_inner().into_std().unwrap();
     stream.set_nonblocking(false).unwrap();
     let whole = 3 + Format::SLIN16.frame_bytes();
+    let (tells, mut read) = mpsc::channel(64);
     let reader = std::thread::spawn(move || {
         let mut buffer = vec![0; 64 * whole];
         let mut torn = 0;
         while let Ok(length @ 1..) = std::io::Read::read(&mut stream, &mut buffer) {
             torn += usize::from(length % whole != 0);
+            let _ = tells.blocking_send(length);
         }
         torn
     });
-    for _ in 0..500 {
+    let mut bytes = 0;
+    for frames in 1..=500 {
         assert!(leg.sender.play(audio(Format::SLIN16, 7)));
-        sleep(Duration::from_millis(1)).await;
+        while bytes < frames * whole {
+            bytes += timeout(PATIENCE, read.recv()).await.expect("a frame in time").expect("a reader");
+        }
     }
     drop(leg);
+    read.close();
     assert_eq!(reader.join().unwrap(), 0, "frames were seen in part");
 }
 
