@@ -219,7 +219,7 @@ fn enters() -> Option<mpsc::Receiver<()>> {
         return None;
     }
     let (enter, enters) = mpsc::channel(1);
-    // Not tokio's reader, for which the runtime would wait when the demo ends.
+    #[expect(clippy::disallowed_methods, reason = "the runtime would wait for tokio's reader when the demo ends")]
     std::thread::spawn(move || {
         let mut line = String::new();
         while keys.read_line(&mut line).is_ok_and(|bytes| bytes > 0) && enter.blocking_send(()).is_ok() {

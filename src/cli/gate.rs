@@ -167,8 +167,11 @@ async fn mcp(gate: &Gate, audit: Option<&Path>) -> anyhow::Result<()> {
     let writer = audit.as_ref().map(http::gate::AuditFile::writer);
     let gate = gate.clone();
     let mut stop = Stop::new()?;
-    // A thread of its own, because nothing can interrupt a read from standard input.
     let (done, finished) = tokio::sync::oneshot::channel();
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "nothing can interrupt a read from standard input, for which the runtime would wait"
+    )]
     std::thread::spawn(move || {
         // Nobody listens any more only if a signal ended the program.
         let _ = done.send(converse(&gate, writer.as_ref()));

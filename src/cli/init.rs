@@ -252,6 +252,7 @@ fn answers(given: InitArguments, asker: &mut Asker) -> anyhow::Result<Answers> {
 fn towards(ari_url: &str) -> (IpAddr, Option<IpAddr>) {
     let here = (IpAddr::from(Ipv4Addr::LOCALHOST), None);
     let host = url::Url::parse(ari_url).ok().and_then(|url| url.host_str().map(str::to_owned));
+    #[expect(clippy::disallowed_methods, reason = "the program has no runtime yet")]
     let asterisk = host.and_then(|host| (host.trim_matches(['[', ']']), 9).to_socket_addrs().ok()?.next());
     let Some(asterisk) = asterisk.filter(|address| !address.ip().is_loopback()) else { return here };
     // Nothing is sent: the system says from which address it would be.

@@ -68,6 +68,7 @@ impl Names {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 53)).expect("port 53 of a network of one's own");
         let (left, asked) = (Arc::default(), Arc::default());
         let names = Self { left: Arc::clone(&left), asked: Arc::clone(&asked) };
+        #[expect(clippy::disallowed_methods, reason = "such a test is in real time")]
         thread::spawn(move || {
             let mut question = [0; 512];
             while let Ok((length, from)) = socket.recv_from(&mut question) {

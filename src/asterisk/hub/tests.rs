@@ -171,6 +171,7 @@ async fn every_frame_is_one_write() {
     stream.set_nonblocking(false).unwrap();
     let whole = 3 + Format::SLIN16.frame_bytes();
     let (tells, mut read) = mpsc::channel(64);
+    #[expect(clippy::disallowed_methods, reason = "a reader that always waits sees each write by itself")]
     let reader = std::thread::spawn(move || {
         let mut buffer = vec![0; 64 * whole];
         let mut torn = 0;

@@ -76,6 +76,7 @@ async fn a_process_that_is_held_up_for_half_a_second_loses_no_word_of_the_caller
 async fn silence_flows_beside_a_program_that_takes_every_core() {
     let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get());
     let done = Arc::new(AtomicBool::new(false));
+    #[expect(clippy::disallowed_methods, reason = "they take every core")]
     let hogs: Vec<_> = (0..2 * cores)
         .map(|_| {
             let done = done.clone();
