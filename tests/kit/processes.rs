@@ -86,7 +86,7 @@ impl Drop for Stopped {
     }
 }
 
-/// What a program printed, for a test that failed.
+/// Output of a program, for the message of a test that failed.
 pub fn words_of(output: &Output) -> String {
     [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat()
 }

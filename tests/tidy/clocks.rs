@@ -7,7 +7,7 @@ use std::{
     fs,
 };
 
-/// What stands in the list: how often a file of tests sleeps in real time, and why it may.
+/// Entry of the list: how often a file of tests sleeps in real time, and why it may.
 #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 struct Sleeps {
     times: usize,
@@ -19,7 +19,7 @@ const PAUSED_KIT: &[&str] = &["tests/kit/exchange", "tests/kit/virtual_time.rs"]
 /// Modules of `whole_calls` whose scenes are also played on a real Asterisk, in real time.
 const SCENES: &[&str] = &["tests/calls", "tests/lab_selftest.rs"];
 
-/// What a sleep in a file takes.
+/// Cost of a sleep in a file.
 #[derive(Clone, Copy)]
 enum Clock {
     /// Time, unless its own test has a paused clock.
@@ -29,7 +29,7 @@ enum Clock {
     Real,
 }
 
-/// `paused`: files of which every test has a paused clock, but those that ask for real time.
+/// Clock of a file. `paused` holds the files whose tests all have a paused clock, unless they ask for real time.
 fn clock_of(file: &str, text: &str, paused: &BTreeSet<String>) -> Clock {
     if file.starts_with("src/") || file.starts_with("tests/bench/") {
         return Clock::OfEachTest;
@@ -39,7 +39,7 @@ fn clock_of(file: &str, text: &str, paused: &BTreeSet<String>) -> Clock {
     if is_paused && !runs_in_real_time { Clock::Paused } else { Clock::Real }
 }
 
-/// Files of `whole_calls` that no test in real time shares.
+/// Files of `whole_calls` that no test in real time uses.
 fn paused() -> BTreeSet<String> {
     let mut files: BTreeSet<String> = files_of("whole_calls").difference(&files_of("real")).cloned().collect();
     files.retain(|file| !SCENES.iter().any(|scenes| file.starts_with(scenes)));
