@@ -114,13 +114,11 @@ fn a_scene_that_is_played_again_goes_the_same_way() {
 /// Bars that are not reached, with the figure of today by a pipeline and by a realtime provider; `None`: it is reached there, or
 /// has no such row. Who improves one writes the better figure here, and who reaches the bar takes it off the list.
 const NOT_REACHED: &[(&str, Option<f64>, Option<f64>)] = &[
-    ("sentence cut behind a function word, 700 ms: not cut off", None, Some(0.0)),
+    ("sentence cut behind a function word, 700 ms: not cut off", None, Some(50.0)),
     ("sentence cut behind a function word, 900 ms: not cut off", None, Some(0.0)),
-    ("sentence cut at a real pause, 700 ms: not cut off", Some(0.0), Some(9.1)),
     ("sentence cut at a real pause, 900 ms: not cut off", Some(0.0), Some(0.0)),
-    ("sentence cut at a real pause, full stop written, 700 ms: not cut off", Some(0.0), None),
     ("sentence cut at a real pause, full stop written, 900 ms: not cut off", Some(0.0), None),
-    ("gap after a complete sentence, p50", None, Some(763.0)),
+    ("gap after a complete sentence, p50", None, Some(773.0)),
     ("short answers on a line at -45 dBFS: answered", Some(90.9), Some(90.9)),
     ("sentences with five voices 10 dB below: gap, p95", None, Some(2173.0)),
     ("agent heard over 10 s of a television at -40 dBFS, before the caller has spoken", Some(21.0), Some(21.0)),

@@ -11,6 +11,7 @@ use std::{
     os::unix::fs::MetadataExt as _,
     path::PathBuf,
     sync::{LazyLock, Mutex, PoisonError},
+    time::Duration,
 };
 
 static KEPT: LazyLock<Mutex<HashMap<PathBuf, Vec<i16>>>> = LazyLock::new(Mutex::default);
@@ -22,7 +23,26 @@ static PROGRAM: LazyLock<String> = LazyLock::new(|| {
     format!("{} {}", about.len(), about.mtime())
 });
 
-/// A sentence as the callers of the demo say it, at 8 kHz.
+/// Length of the fall of a voice at the end of a sentence: espeak-ng's voices do not fall as people's do.
+const FALL: Duration = Duration::from_millis(300);
+/// Depth of the fall at the last sample.
+const FALL_DB: f32 = 12.0;
+/// Samples are audible above this.
+const AUDIBLE: u16 = 300;
+const RATE: u32 = 8_000;
+
+/// Lets the voice fall at the end, evenly in dB, as a sign that the speaker has finished.
+fn falling(mut samples: Vec<i16>) -> Vec<i16> {
+    let end = samples.iter().rposition(|sample| sample.unsigned_abs() > AUDIBLE).map_or(0, |last| last + 1);
+    let length = (RATE as usize * FALL.as_millis() as usize / 1_000).min(end);
+    for (number, sample) in samples[end - length..end].iter_mut().enumerate() {
+        let fall = FALL_DB * number as f32 / length as f32;
+        *sample = (f32::from(*sample) * 10_f32.powf(-fall / 20.0)) as i16;
+    }
+    samples
+}
+
+/// A sentence as the callers of the demo say it, at 8 kHz, with the fall of a person's voice at its end.
 pub async fn says(text: &str, voice: &str) -> Vec<i16> {
     let (words, name) = (text.to_owned(), voice.to_owned());
     let render = || {
@@ -30,7 +50,7 @@ pub async fn says(text: &str, voice: &str) -> Vec<i16> {
             speech::render_all(&[&words], &name).await.expect("espeak-ng speaks").remove(0)
         })
     };
-    once(&format!("caller {voice} {text}"), render).await
+    falling(once(&format!("caller {voice} {text}"), render).await)
 }
 
 /// A sentence as the engine's own voice says it.

@@ -15,6 +15,7 @@ mod candidate;
 mod commands;
 mod echo;
 mod ending;
+mod fall;
 mod pace;
 mod rules;
 
@@ -371,6 +372,7 @@ impl TurnTaker {
     /// The caller has the turn.
     fn follow(&mut self, frame: &Frame, out: &mut Vec<TurnEvent>) {
         let State::Caller { last_voiced, may_end } = &mut self.state else { return };
+        self.pace.hear(frame.level, frame.voiced);
         if frame.voiced {
             self.pace.paused(frame.begin.saturating_duration_since(*last_voiced));
             *last_voiced = frame.end;
@@ -384,7 +386,7 @@ impl TurnTaker {
         if silence >= MAY_END_AFTER && !std::mem::replace(may_end, true) {
             out.push(TurnEvent::MayEnd);
         }
-        if silence >= self.pace.end_silence() {
+        if silence >= self.pace.end_silence(self.background.others()) {
             let last_voiced = *last_voiced;
             self.state = State::default();
             self.pace.ended(last_voiced);

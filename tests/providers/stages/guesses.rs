@@ -109,8 +109,9 @@ async fn quick(listener: &'static str) -> Stages {
     let stages = Stages::asking(listener, Scenario::default()).await;
     stages.scribe.answers(|asked| {
         // At 16 kHz, with what led to it.
-        let seconds = heard_by(asked).len() / (2 * RATE as usize);
-        writes(asked, if seconds < 3 { SENTENCES[0] } else { "I have a question. When do you open on Sunday?" })
+        let seconds = heard_by(asked).len() as f32 / (2.0 * RATE as f32);
+        // With the silence that ends the turn.
+        writes(asked, if seconds < 3.4 { SENTENCES[0] } else { "I have a question. When do you open on Sunday?" })
     });
     stages
 }

@@ -66,6 +66,15 @@ pub(super) enum TurnState {
     Caller,
 }
 
+/// Others on the line beside the caller, as far as is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Others {
+    None,
+    Audible,
+    /// What had the turn was taken for them.
+    Held,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Background {
     block: Block,
@@ -146,6 +155,14 @@ impl Background {
             TurnState::Silence => is_louder && !is_beside,
             TurnState::Undecided => self.since_loud <= HELD_UNDECIDED,
             TurnState::Caller => self.since_loud <= HELD_IN_TURN && !is_beside,
+        }
+    }
+
+    pub fn others(&self) -> Others {
+        match (&self.demoted, self.threshold) {
+            (Some(_), _) => Others::Held,
+            (None, Some(threshold)) if threshold > AUDIBLE_DBFS + MARGIN_DB => Others::Audible,
+            (None, _) => Others::None,
         }
     }
 

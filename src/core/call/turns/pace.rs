@@ -1,6 +1,6 @@
 //! How long a caller's silence has to be to end their turn.
 
-use super::ending::Ending;
+use super::{background::Others, ending::Ending, fall::Fall};
 use crate::audio::FRAME;
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,10 @@ const FINISHED_PERCENT: u32 = 75;
 const FINISHED_MIN: Duration = Duration::from_millis(200);
 /// … and after words that something has to follow.
 const OPEN_PERCENT: u32 = 160;
+/// What is waited of it where the voice is up, behind words that may be a sentence …
+const UP_PERCENT: u32 = 130;
+/// … and where no words are known: an agent that answers a moment after the end of a turn is still silent when the caller goes on.
+const UP_UNKNOWN_PERCENT: u32 = 115;
 /// What is waited at the least behind a letter or digit. Callers who spell slowly pause for 1.2 s, and some have to look
 /// for the next one.
 const SPELLED_PAUSE: Duration = Duration::from_millis(1_600);
@@ -48,6 +52,7 @@ pub(super) struct Pace {
     ended: Option<Ended>,
     /// The agent has asked for letters or digits.
     asked: bool,
+    fall: Fall,
 }
 
 /// A turn that is over.
@@ -55,6 +60,8 @@ pub(super) struct Pace {
 struct Ended {
     last_voiced: Instant,
     ending: Ending,
+    /// How far the voice had fallen.
+    fall: Option<f32>,
     /// Frames in which the agent has been heard since.
     answered: u32,
 }
@@ -70,6 +77,7 @@ impl Pace {
             doubts: false,
             ended: None,
             asked: false,
+            fall: Fall::default(),
         }
     }
 
@@ -77,22 +85,27 @@ impl Pace {
         self.base = base;
     }
 
-    pub fn end_silence(&self) -> Duration {
+    pub fn end_silence(&self, others: Others) -> Duration {
         if self.trusts {
             return if self.told_over { FINISHED_MIN.min(self.base) } else { self.base * STRETCH_MAX };
         }
-        self.waits(self.ending)
-    }
-
-    /// The pause that ends a turn of this caller whose words end so.
-    fn waits(&self, ending: Ending) -> Duration {
-        let usual = (self.longest * LONGER_PERCENT / 100).clamp(self.base, self.base * STRETCH_MAX);
-        match ending {
-            Ending::Spelled | Ending::Asked => usual.max(SPELLED_PAUSE),
-            Ending::Open => (usual * OPEN_PERCENT / 100).min(self.base * STRETCH_MAX),
-            Ending::Unknown => usual,
-            Ending::Finished if !self.doubts => (usual * FINISHED_PERCENT / 100).max(FINISHED_MIN.min(usual)),
-            Ending::Whole | Ending::Finished => usual * WHOLE_PERCENT / 100,
+        let longest = self.base * STRETCH_MAX;
+        let usual = match others {
+            // A television goes on for ever, and has pauses of every length.
+            Others::Held => self.base,
+            _ => (self.longest * LONGER_PERCENT / 100).clamp(self.base, longest),
+        };
+        let percent = |percent: u32| (usual * percent / 100).min(longest);
+        // Others behind the caller fill the end of their words.
+        let is_up = others == Others::None && self.fall.is_up();
+        match (self.ending, is_up) {
+            (Ending::Spelled | Ending::Asked, _) => usual.max(SPELLED_PAUSE),
+            (Ending::Open, _) => percent(OPEN_PERCENT),
+            (Ending::Finished, _) if !self.doubts => percent(FINISHED_PERCENT).max(FINISHED_MIN.min(usual)),
+            (Ending::Whole, true) => percent(UP_PERCENT),
+            (Ending::Unknown, true) => percent(UP_UNKNOWN_PERCENT),
+            (Ending::Unknown, false) => usual,
+            (Ending::Whole | Ending::Finished, _) => percent(WHOLE_PERCENT),
         }
     }
 
@@ -113,6 +126,11 @@ impl Pace {
 
     pub fn trust(&mut self, trusts: bool) {
         self.trusts = trusts;
+    }
+
+    /// Takes one frame of the turn.
+    pub fn hear(&mut self, level: f32, is_speech: bool) {
+        self.fall.hear(level, is_speech);
     }
 
     /// What who transcribes the caller believes. It counts like the words; but a letter is a whole turn to most of them.
@@ -140,7 +158,7 @@ impl Pace {
 
     pub fn ended(&mut self, last_voiced: Instant) {
         self.longest = self.longest * KEPT_PERCENT / 100;
-        self.ended = Some(Ended { last_voiced, ending: self.ending, answered: 0 });
+        self.ended = Some(Ended { last_voiced, ending: self.ending, fall: self.fall.measured(), answered: 0 });
         self.ending = Ending::Unknown;
         self.told_over = false;
     }
@@ -160,7 +178,15 @@ impl Pace {
     /// A turn begins: if the last one has only just ended, it was cut off too soon, also by an agent that had begun to
     /// answer it.
     pub fn began(&mut self, onset: Instant) {
-        if let Some(ended) = self.ended.take().filter(|ended| ended.goes_on(onset)) {
+        self.fall.begin();
+        let (goes_on, over) = match self.ended.take() {
+            Some(ended) if ended.goes_on(onset) => (Some(ended), None),
+            over => (None, over),
+        };
+        if let Some(fall) = over.and_then(|over| over.fall) {
+            self.fall.learn(fall);
+        }
+        if let Some(ended) = goes_on {
             if ended.ending == Ending::Spelled {
                 self.ending = Ending::Spelled;
             } else {

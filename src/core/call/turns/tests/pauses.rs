@@ -253,3 +253,32 @@ fn a_transcriber_that_takes_a_letter_for_a_turn_does_not_end_it() {
     scene.hears(Silent, "s", 12).hears(Silent, ".", 12).says("M").taker.seems_over(true);
     assert_eq!(scene.hears(Silent, ".", 100).told(), "120 began at 0, 1840 ended at 240");
 }
+
+/// A sentence of a second with its ups and downs, that ends with 300 ms of this level, and the silence that ends its turn.
+fn silence_behind(end: &str, words: &str) -> u64 {
+    let mut scene = Scene::new();
+    scene.hear(Silent, &"AAHHH".repeat(10)).hears(Silent, end, 15).says(words).hears(Silent, ".", 70);
+    let Some((at, TurnEvent::Ended { last_voiced })) = scene.events.last() else { panic!("{:?}", scene.events) };
+    at - (*last_voiced - scene.start).as_millis() as u64
+}
+
+#[test]
+fn a_voice_that_is_up_is_waited_for_where_words_may_be_a_sentence_and_where_none_are_known() {
+    let up_and_fallen = |words| ["B", "K"].map(|end| silence_behind(end, words));
+    assert_eq!(up_and_fallen("a table for four"), [780, 540]);
+    assert_eq!(up_and_fallen("A table for four."), [780, 540]);
+    assert_eq!(up_and_fallen(""), [700, 600]);
+    assert_eq!(up_and_fallen("A table for four?"), [460, 460], "a question");
+    assert_eq!(up_and_fallen("a table for"), [960, 960], "words that something follows");
+}
+
+/// Their sound fills the end of the caller's words.
+#[test]
+fn beside_others_a_voice_tells_nothing() {
+    let mut scene = Scene::beginning(TurnRules::default());
+    // A television from the first frame on.
+    scene.hears(Silent, "T", 100);
+    scene.hear(Silent, &"AAHHH".repeat(10)).hears(Silent, "B", 15).hears(Silent, "T", 70);
+    let Some((at, TurnEvent::Ended { last_voiced })) = scene.events.last() else { panic!("{:?}", scene.events) };
+    assert!(at - (*last_voiced - scene.start).as_millis() as u64 <= 620);
+}
