@@ -97,6 +97,20 @@ fn uses(code: &str) -> Vec<String> {
 }
 
 #[test]
+fn the_scene_that_the_kit_shows_is_one_that_runs_and_has_no_more_than_twenty_lines() {
+    let text = |path: &str| fs::read_to_string(project().join(path)).unwrap();
+    let kit = text("tests/kit/world.rs");
+    let shown = kit.lines().skip_while(|line| *line != "//! ```ignore").skip(1).take_while(|line| *line != "//! ```");
+    let shown: Vec<&str> =
+        shown.map(|line| line.trim_start_matches("//!").strip_prefix(' ').unwrap_or_default()).collect();
+    assert!((10..=20).contains(&shown.len()), "{} lines", shown.len());
+    assert!(
+        text("tests/calls/first_scene.rs").ends_with(&format!("{}\n", shown.join("\n"))),
+        "tests/calls/first_scene.rs"
+    );
+}
+
+#[test]
 fn imports_point_one_way() {
     let rank = |module: &str| LAYERS.iter().position(|layer| layer.contains(&module));
     let mut wrong = Vec::new();

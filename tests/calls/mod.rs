@@ -22,6 +22,7 @@ mod audio;
 mod doctor;
 mod endings;
 mod faults;
+mod first_scene;
 mod hold;
 mod leaks;
 mod legs;

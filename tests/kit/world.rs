@@ -5,7 +5,7 @@
 //! each world:
 //!
 //! ```ignore
-//! async fn who_presses_a_key_is_answered() {
+//! async fn a_key_that_is_pressed_is_counted() {
 //!     let (asterisk, offhook) = pbx("- tone: { hertz: 440, for: 60s }", "").await;
 //!     let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
 //!     phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
@@ -17,9 +17,12 @@
 //! }
 //!
 //! crate::scenes! {
-//!     both: who_presses_a_key_is_answered;
+//!     both: a_key_that_is_pressed_is_counted;
 //! }
 //! ```
+//!
+//! This is `tests/calls/first_scene.rs`; a new file of scenes is a `mod` of `tests/calls/mod.rs`. One scene runs by
+//! `cargo test --test whole_calls first_scene::emulated`, and on the real Asterisk by `make test REAL=all ONLY=first_scene`.
 //!
 //! A scene takes the time from tokio's `Instant`, waits for conditions, and has no thread and no program beside it that the clock does
 //! not know of: see [`super::virtual_time`].
