@@ -510,6 +510,9 @@ capacity = dashboard(
         "Asterisk": [
             over_time("Connection lost", "Ends of the events socket and failed attempts, by reason.",
                       (rate("offhook_ari_reconnects_total", "reason", times=60), "{{reason}}"), unit="cpm"),
+            over_time("Requests and events", "What Asterisk is asked for, and the events of it that matter to a call.",
+                      (rate("offhook_ari_requests_total", "operation", times=60), "{{operation}}"), (rate("offhook_ari_events_total", "event", times=60), "{{event}}"),
+                      unit="cpm"),
             over_time("Requests that failed", "ARI requests that did not do what was asked.",
                       (rate("offhook_ari_requests_failed_total", "operation", times=60), "{{operation}}"), unit="cpm"),
             over_time("Queues that were full, and what was left over", "Overflows, events that could not be read, and clean-ups that Asterisk did not finish.",

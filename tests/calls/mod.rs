@@ -5,11 +5,12 @@
 //! program itself, a chosen set is played always, and the others where all is asked for. The set has, at least once each:
 //!
 //! - every request that an engine makes of ARI and every event that matters to it: the engines count them, and a run in which one
-//!   of the counters stays at zero has failed (`unseen` in `tests/lab/run_tests.py`). What `offhook check` asks for is shown by
-//!   `tests/first`;
+//!   of the counters stays at zero has failed (`unseen` in `tests/lab/run_tests.py`, with two exceptions). What `offhook check` asks for
+//!   is shown by `tests/first`;
 //! - every media leg and codec (`legs` calls over all of them), the dialplan's own AudioSocket (`walk_ins`), and a full queue of the
 //!   WebSocket channel (`websocket`);
-//! - each file of `dialplan/`, with the human behind it (`routing`), the mailbox and the queue (`telephony`).
+//! - each context of `dialplan/`, counted in the same way by Asterisk's log, with the human behind it (`routing`), the mailbox and the
+//!   queue (`telephony`).
 //!
 //! A scene that is added is `both`. It is `real` if it is the only one that asks Asterisk for something, or whenever the two worlds
 //! have been seen to differ in what it shows.

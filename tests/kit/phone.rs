@@ -166,10 +166,10 @@ impl Phone {
         }
     }
 
-    /// Takes the call off hold; what is heard begins anew.
+    /// Takes the call off hold; what is heard begins anew. For the emulated phone alone: see [`Self::hold`].
     pub async fn resume(&mut self) {
         match self {
-            Real(phone) => phone.resume().await,
+            Real(_) => panic!("a real phone is good for nothing after a hold"),
             Emulated(phone) => phone.resume().await,
         }
     }

@@ -106,11 +106,11 @@ const WATCHDOG: &str = "watchdog";
 const SCENE: &str = "scene-";
 /// Threads that work beside a clock, by their names: an engine's that was not told to have none, and those of any
 /// runtime of many threads.
-const STRANGERS: [&str; 3] = ["mcp", "recordings", "tokio-rt-worker"];
+const UNTRACKED_THREADS: [&str; 2] = ["mcp", "tokio-rt-worker"];
 /// How often they are looked for, in ticks.
-const STRANGERS_EVERY: u32 = 50;
+const UNTRACKED_EVERY: u32 = 50;
 
-const STRANGE: &str = "threads work beside the clock, which does not know of them:";
+const UNTRACKED: &str = "threads work beside the clock, which does not know of them:";
 const RAN_AWAY: &str =
     "the clock ran away: what is waited for does not come, or it is outside and nothing holds the clock";
 const STUCK: &str = "the scene's own thread is stuck, so all tests of this program end here";
@@ -223,7 +223,7 @@ pub fn run_within<S: FnOnce() -> F, F: Future<Output = ()>>(limits: Limits, scen
     CHANCE.set(Some(env::var(SEED).ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)));
     let number = SCENES_BEGUN.fetch_add(1, Ordering::Relaxed);
     // A thread that is made without a name bears that of its maker: it gives its scene away.
-    let renamed = Renamed::to(&format!("{SCENE}{number}"));
+    let renamed = ThreadName::to(&format!("{SCENE}{number}"));
     let this = Arc::new(Scene {
         name: name_of::<S>(),
         number,
@@ -248,7 +248,7 @@ pub fn run_within<S: FnOnce() -> F, F: Future<Output = ()>>(limits: Limits, scen
     CURRENT.set(Some(this.clone()));
     scenes().push(this.clone());
     let played = catch_unwind(AssertUnwindSafe(|| runtime.block_on(play(&this, scene))));
-    let strangers = strangers(number);
+    let untracked = untracked_threads(number);
     write_down(&this.name);
     this.goes_on();
     // Also where work outside never ends.
@@ -259,11 +259,11 @@ pub fn run_within<S: FnOnce() -> F, F: Future<Output = ()>>(limits: Limits, scen
     wall_clocks().remove(&id);
     drop(renamed);
     if let Err(panic) = played {
-        let beside = if strangers.is_empty() { String::new() } else { format!("; {STRANGE} {strangers:?}") };
+        let beside = if untracked.is_empty() { String::new() } else { format!("; {UNTRACKED} {untracked:?}") };
         eprintln!("{} failed when {}{beside}", this.name, this.state());
         resume_unwind(panic);
     }
-    assert!(strangers.is_empty(), "{}: {STRANGE} {strangers:?}", this.name);
+    assert!(untracked.is_empty(), "{}: {UNTRACKED} {untracked:?}", this.name);
 }
 
 async fn play<F: Future<Output = ()>>(this: &Scene, scene: impl FnOnce() -> F) {
@@ -274,9 +274,9 @@ async fn play<F: Future<Output = ()>>(this: &Scene, scene: impl FnOnce() -> F) {
         for tick in 0.. {
             ticks.tick().await;
             this.ticks(begun.elapsed());
-            if tick % STRANGERS_EVERY == STRANGERS_EVERY - 1 {
-                let strangers = strangers(this.number);
-                assert!(strangers.is_empty(), "{}: {STRANGE} {strangers:?}; {}", this.name, this.state());
+            if tick % UNTRACKED_EVERY == UNTRACKED_EVERY - 1 {
+                let untracked = untracked_threads(this.number);
+                assert!(untracked.is_empty(), "{}: {UNTRACKED} {untracked:?}; {}", this.name, this.state());
             }
             assert!(begun.elapsed() < this.limits.clock, "{}: {RAN_AWAY}; {}", this.name, this.state());
         }
@@ -324,7 +324,7 @@ fn scenes_wall_clock() -> SystemTime {
 /// Does work that blocks on a thread of its own; the clock stands still until it is done.
 #[track_caller]
 pub fn outside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> impl Future<Output = T> {
-    let noted = Noted::at(Location::caller());
+    let noted = OutsideWork::at(Location::caller());
     let work = spawn_blocking(work);
     async move {
         let done = work.await;
@@ -373,7 +373,7 @@ fn by_the_machines_clock() -> Runtime {
 /// Awaits what another thread or a program does; the clock stands still meanwhile.
 #[track_caller]
 pub fn holding<T>(awaited: impl Future<Output = T>) -> impl Future<Output = T> {
-    let noted = Noted::at(Location::caller());
+    let noted = OutsideWork::at(Location::caller());
     async move {
         let (release, released) = mpsc::sync_channel::<()>(1);
         // Ends as soon as the other end of the channel is gone, also by a panic.
@@ -387,9 +387,9 @@ pub fn holding<T>(awaited: impl Future<Output = T>) -> impl Future<Output = T> {
 }
 
 /// An entry among the works outside of this thread's scene.
-struct Noted(Option<(Arc<Scene>, u64)>);
+struct OutsideWork(Option<(Arc<Scene>, u64)>);
 
-impl Noted {
+impl OutsideWork {
     fn at(place: &'static Location<'static>) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -400,7 +400,7 @@ impl Noted {
     }
 }
 
-impl Drop for Noted {
+impl Drop for OutsideWork {
     fn drop(&mut self) {
         if let Some((scene, number)) = &self.0 {
             scene.outside.lock().unwrap_or_else(PoisonError::into_inner).retain(|(other, _)| other != number);
@@ -452,34 +452,34 @@ fn name_of<S>() -> String {
 }
 
 /// The name of this thread as the kernel shows it; dropped: what it was before.
-struct Renamed(String);
+struct ThreadName(String);
 
 const OWN_NAME: &str = "/proc/thread-self/comm";
 
-impl Renamed {
+impl ThreadName {
     fn to(name: &str) -> Self {
         let before = fs::read_to_string(OWN_NAME).unwrap_or_default();
-        // Without a name a stranger's maker is not known: no reason to fail.
+        // Without a name the maker of an untracked thread is not known: no reason to fail.
         let _ = fs::write(OWN_NAME, name);
         Self(before)
     }
 }
 
-impl Drop for Renamed {
+impl Drop for ThreadName {
     fn drop(&mut self) {
         let _ = fs::write(OWN_NAME, self.0.trim_end());
     }
 }
 
-/// Threads of this process that no clock knows of: those in [`STRANGERS`], and those that this scene made.
-fn strangers(number: u64) -> Vec<String> {
+/// Threads of this process that no clock knows of: those in [`UNTRACKED_THREADS`], and those that this scene made.
+fn untracked_threads(number: u64) -> Vec<String> {
     let (own, this) = (format!("{SCENE}{number}"), thread_id());
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().filter_map(Result::ok);
     let others = threads.filter(|thread| Some(thread.file_name()) != this);
     // A thread may have ended meanwhile.
     let names = others.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
     let names = names.map(|name| name.trim_end().to_owned());
-    names.filter(|name| *name == own || STRANGERS.contains(&name.as_str())).collect()
+    names.filter(|name| *name == own || UNTRACKED_THREADS.contains(&name.as_str())).collect()
 }
 
 fn thread_id() -> Option<OsString> {

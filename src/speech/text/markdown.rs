@@ -1,6 +1,6 @@
 //! Markdown of an answer, taken away before a voice is sent it and before a record tells it.
 
-use super::{markup::is_stage_direction, pattern};
+use super::{formulas, markup::is_stage_direction, pattern};
 use regex::Regex;
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ pub fn is_spoken(c: char) -> bool {
 
 /// Without the marks of written text. Those that stand for themselves ("press # or *", "-5", "john_smith") are spoken.
 pub fn speakable(clause: &str) -> String {
-    let text = linked(clause);
+    let text = formulas::plain(linked(clause).into());
     let mut rest = text.trim();
     while let Some((mark, after)) = rest.split_once(' ')
         && !mark.is_empty()

@@ -8,6 +8,7 @@
 
 mod addresses;
 mod dates;
+mod formulas;
 mod language;
 mod markdown;
 mod markup;

@@ -5,6 +5,7 @@ use super::{
     super::{
         audio::Sound,
         authority::Certificate,
+        seen,
         tied::{Tied, free_ports, lab},
     },
     ARI_USER, ASK_EVERY, Options,
@@ -208,6 +209,7 @@ impl RealAsterisk {
 
 impl Drop for RealAsterisk {
     fn drop(&mut self) {
+        seen::note_of_dialplan(&self.log());
         // The directory goes with the test; what a failed test needs is printed with it.
         if std::thread::panicking() {
             eprintln!("{}", self.ending_of_logs());

@@ -12,11 +12,12 @@ use super::{
     tones::Tone,
 };
 use crate::kit::{asterisk::Options, audio::Sound};
+use offhook::wall_clock;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, UNIX_EPOCH},
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -98,7 +99,7 @@ pub struct State {
 impl State {
     fn new(options: &Options, me: Weak<Mutex<Self>>) -> Self {
         let dialplan = Dialplan::of_the_lab(options.audiosocket.as_deref(), &options.dialplan);
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
+        let wall = wall_clock::system_time().duration_since(UNIX_EPOCH).expect("a clock after 1970");
         Self {
             me,
             options: options.clone(),

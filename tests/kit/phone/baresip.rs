@@ -141,11 +141,6 @@ impl Baresip {
         self.send("hold", "").await;
     }
 
-    /// Takes the call off hold.
-    pub async fn resume(&mut self) {
-        self.send("resume", "").await;
-    }
-
     /// Hangs up.
     pub async fn hang_up(&mut self) {
         self.command("hangup", "").await;
