@@ -219,8 +219,22 @@ async fn without_ari_calls_come_by_audiosocket_alone() {
     asterisk.wait_empty(SOON).await;
 }
 
+/// A mailbox that is not there is the human as well.
+async fn a_human_is_behind_the_places_where_the_agents_of_the_freepbx_example_send_callers() {
+    let dialplan = "[lab-callers](+)\nexten => reception,1,Goto(offhook-freepbx-transfer,reception,1)\n\
+                    exten => message,1,Set(OFFHOOK_MAILBOX=nobody@default)\n same => n,Goto(offhook-freepbx-voicemail,s,1)\n";
+    let asterisk = Asterisk::start(Options { dialplan: dialplan.into(), ..Options::default() }).await;
+    for extension in ["reception", "message"] {
+        let mut phone = dial(&asterisk, extension).await;
+        phone.wait_to_hear(DESK_HZ, ms(500), SOON).await;
+        phone.hang_up().await;
+        asterisk.wait_empty(SOON).await;
+    }
+}
+
 crate::scenes! {
     real:
+        a_human_is_behind_the_places_where_the_agents_of_the_freepbx_example_send_callers,
         the_dialplan_chooses_the_agent,
         a_draining_engine_finishes_its_calls_and_takes_no_new_one,
         a_reload_serves_new_calls_and_running_ones_keep_what_they_began_with,
