@@ -49,6 +49,8 @@ export async function browser(options) {
     args: [
       "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
       "--disable-component-update", "--disable-sync", "--force-color-profile=srgb",
+      // Without a sound card the browser opens one in vain for each player, and may wait for it.
+      "--disable-audio-output",
     ],
     ...options,
   });
