@@ -1,4 +1,4 @@
-//! What a call has put out: the queries of [`Stage`].
+//! Queries of a [`Stage`] about the outputs of its call.
 
 use super::{Stage, VOICE};
 use bytes::Bytes;
@@ -23,7 +23,7 @@ impl Stage {
         self.approved().iter().map(|call| call.name().to_owned()).collect()
     }
 
-    /// What tool calls were answered with: the provider's id, the envelope, and whether the agent is
+    /// Answers to tool calls: the provider's id, the envelope, and whether the agent is
     /// to speak.
     pub fn answers(&self) -> Vec<(String, Value, Reply)> {
         self.to_agent()
@@ -50,7 +50,7 @@ impl Stage {
         tokens.next().expect("a token")
     }
 
-    /// What the agent was told to say.
+    /// Texts that the agent was told to say.
     pub fn told_to_say(&self) -> Vec<String> {
         let say = |command: &AgentCommand| match command {
             AgentCommand::Say { text } => Some(text.clone()),
@@ -68,7 +68,7 @@ impl Stage {
         self.seen.iter().filter_map(announced).collect()
     }
 
-    /// What the agent was told to act upon, and whether to speak of it now.
+    /// Texts that the agent was told to act upon, each with whether to speak of it now.
     pub fn told(&self) -> Vec<(String, Reply)> {
         let tell = |command: &AgentCommand| match command {
             AgentCommand::Tell { text, reply } => Some((text.clone(), *reply)),
@@ -116,7 +116,7 @@ impl Stage {
         self.slots().iter().filter(|(_, voice)| *voice).count() * 20
     }
 
-    /// What the agent was told, without the silence that fills the caller's gaps.
+    /// Commands to the agent, without the silence that fills the caller's gaps.
     pub fn commands(&self) -> Vec<&AgentCommand> {
         let filler = |command: &AgentCommand| matches!(command, AgentCommand::Audio(audio) if is_silence(audio));
         self.to_agent().filter(|command| !filler(command)).collect()

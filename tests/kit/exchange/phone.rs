@@ -373,27 +373,24 @@ impl ExchangePhone {
 
     /// Puts the call on hold; what is heard begins anew.
     pub async fn hold(&mut self) {
-        let link = {
-            let mut line = self.handset.line();
-            line.held = true;
-            line.heard.clear();
-            line.link.clone()
-        };
-        let (switch, id) = link.expect("a phone in a call");
-        switch.with(|state| state.holds(&id, true));
+        self.set_held(true);
         self.handset.falls_silent();
     }
 
     /// Takes the call off hold; what is heard begins anew.
     pub async fn resume(&mut self) {
+        self.set_held(false);
+    }
+
+    fn set_held(&self, held: bool) {
         let link = {
             let mut line = self.handset.line();
-            line.held = false;
+            line.held = held;
             line.heard.clear();
             line.link.clone()
         };
         let (switch, id) = link.expect("a phone in a call");
-        switch.with(|state| state.holds(&id, false));
+        switch.with(|state| state.holds(&id, held));
     }
 
     pub async fn hang_up(&mut self) {

@@ -71,8 +71,8 @@ pub(super) enum TurnState {
 pub(super) enum Others {
     None,
     Audible,
-    /// What had the turn was taken for them.
-    Held,
+    /// A long sound that had the turn was taken for background.
+    HoldTurn,
 }
 
 #[derive(Debug, Default)]
@@ -160,7 +160,7 @@ impl Background {
 
     pub fn others(&self) -> Others {
         match (&self.demoted, self.threshold) {
-            (Some(_), _) => Others::Held,
+            (Some(_), _) => Others::HoldTurn,
             (None, Some(threshold)) if threshold > AUDIBLE_DBFS + MARGIN_DB => Others::Audible,
             (None, _) => Others::None,
         }

@@ -12,8 +12,9 @@ const END_FRAMES: usize = 15;
 const LOUD_PERCENT: u32 = 90;
 /// Frames of speech without which nothing is told: 600 ms. A "yes" has no middle to fall from.
 const FRAMES_MIN: u32 = 30;
-/// Percentile that is at least so far below the loud vowels in speech; a sound that is always as loud is not a voice.
+/// Percentile of the frames of speech that stands for its soft sounds.
 const SOFT_PERCENT: u32 = 25;
+/// Distance from the loud vowels to the soft sounds below which nothing is told: a sound that is always as loud is not a voice.
 const SPREAD_MIN_DB: u32 = 4;
 /// Fall of a caller who has not had a turn: the median of the sentences.
 const USUAL_DB: f32 = 10.0;
@@ -21,7 +22,7 @@ const USUAL_DB: f32 = 10.0;
 const UP_DB: f32 = 1.0;
 /// Share of a turn's fall in what is usual for this caller.
 const LEARNT: f32 = 0.25;
-/// Levels are counted in steps of 1 dB from here on.
+/// Lowest level of the histogram, whose steps are of 1 dB.
 const SOFTEST_DBFS: f32 = -64.0;
 const STEPS: usize = 64;
 
@@ -94,7 +95,7 @@ impl Fall {
         self.measured().is_some_and(|fall| fall < self.usual_db - UP_DB)
     }
 
-    /// The caller had finished when their voice had fallen so far.
+    /// Learns from a turn that was over: the caller did not go on with it.
     pub fn learn(&mut self, fall: f32) {
         self.usual_db += LEARNT * (fall.clamp(0.0, 2.0 * USUAL_DB) - self.usual_db);
     }

@@ -25,9 +25,10 @@ const FINISHED_PERCENT: u32 = 75;
 const FINISHED_MIN: Duration = Duration::from_millis(200);
 /// … and after words that something has to follow.
 const OPEN_PERCENT: u32 = 160;
-/// What is waited of it where the voice is up, behind words that may be a sentence …
+/// Percentage of the usual pause that ends a turn in which the voice is up, behind words that may be a sentence.
 const UP_PERCENT: u32 = 130;
-/// … and where no words are known: an agent that answers a moment after the end of a turn is still silent when the caller goes on.
+/// The same where no words are known. It is less, since such an agent answers a moment after the end of a turn and is still silent when
+/// the caller goes on.
 const UP_UNKNOWN_PERCENT: u32 = 115;
 /// What is waited at the least behind a letter or digit. Callers who spell slowly pause for 1.2 s, and some have to look
 /// for the next one.
@@ -92,7 +93,7 @@ impl Pace {
         let longest = self.base * STRETCH_MAX;
         let usual = match others {
             // A television goes on for ever, and has pauses of every length.
-            Others::Held => self.base,
+            Others::HoldTurn => self.base,
             _ => (self.longest * LONGER_PERCENT / 100).clamp(self.base, longest),
         };
         let percent = |percent: u32| (usual * percent / 100).min(longest);
