@@ -1,6 +1,7 @@
 //! Rules of the house that a machine can hold: which way imports point, how long a file may get, and
 //! that documents written from code are fresh. `OFFHOOK_BLESS=1 cargo test` writes those documents.
 
+mod chance;
 mod clocks;
 mod programs;
 

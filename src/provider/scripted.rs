@@ -125,6 +125,7 @@ async fn play(
             events.send(event).await.ok()?;
         }
         tokio::select! {
+            biased;
             command = commands.recv() => {
                 if let Some(input) = words::input(command?) {
                     actor.step(input, Instant::now().into_std(), &mut outputs);

@@ -53,6 +53,9 @@ pub use meter::Meter;
 /// channel, whose overflow tells the call that the provider stopped reading.
 const OUTBOX_MAX: usize = 64;
 
+/// What has come is read before a deadline is told, for so long: one that sends without a pause puts nothing off.
+const READ_FIRST_MAX: Duration = Duration::from_secs(1);
+
 /// So long before the vendor's limit of a session the call is told, or half of the limit where that is
 /// shorter: enough for both to finish what they are saying, and for another session to be set up.
 const EXPIRY_NOTICE: Duration = Duration::from_secs(60);
@@ -279,7 +282,10 @@ impl Session {
             }
             let (mut writer, reader) = talk.link.split();
             let writing = talk.watch.writable() && writer.has_work(&talk.outbox);
+            // In this order: the socket alone can have more each time.
+            let reading = self.pending.is_empty() && due.is_none_or(|(at, _)| Instant::now() < at + READ_FIRST_MAX);
             let step = tokio::select! {
+                biased;
                 permit = self.events.reserve(), if !self.pending.is_empty() => match permit {
                     Ok(permit) => {
                         if let Some(event) = self.pending.pop_front() {
@@ -289,9 +295,9 @@ impl Session {
                     }
                     Err(_) => return Attempt::Ended(End::Left),
                 },
-                incoming = reader.next(), if self.pending.is_empty() => Step::Heard(incoming),
                 sent = writer.send(&mut talk.outbox), if writing => Step::Sent(sent),
                 command = self.commands.recv(), if taking => Step::Told(command),
+                incoming = reader.next(), if reading => Step::Heard(incoming),
                 rings = alarm.rings(&mut talk.pulse, pings) => match rings {
                     Ring::Beat => Step::Beat,
                     Ring::Alarm => match due.filter(|(at, _)| *at <= Instant::now()) {
@@ -451,6 +457,7 @@ impl Session {
         tokio::pin!(future);
         loop {
             tokio::select! {
+                biased;
                 done = &mut future => return Some(done),
                 command = self.commands.recv(), if self.preroll.has_room() => self.keep(command?),
             }
@@ -466,6 +473,7 @@ impl Session {
             tokio::pin!(sending);
             loop {
                 tokio::select! {
+                    biased;
                     sent = &mut sending => match sent {
                         Ok(()) => break,
                         Err(_) => return,

@@ -8,7 +8,7 @@
 //!      └──────────────────────────────────── half-open (one call tries)
 //! ```
 
-use crate::call::AgentLoss;
+use crate::{call::AgentLoss, chance};
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -142,7 +142,7 @@ impl Health {
 impl Open {
     /// Jittered, so that the engines of one installation do not all try at the same moment.
     fn after(now: Instant, cool_down: Duration) -> Self {
-        Self { until: now + cool_down.mul_f64(rand::random_range(0.75..1.25)), cool_down, tried: None }
+        Self { until: now + cool_down.mul_f64(chance::within(0.75..1.25)), cool_down, tried: None }
     }
 }
 

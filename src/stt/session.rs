@@ -134,6 +134,7 @@ async fn opened<C: Codec>(
     tokio::pin!(opening);
     loop {
         tokio::select! {
+            biased;
             opened = &mut opening => {
                 let opened = opened.map_err(|_| Fault::Slow(OPEN_MAX))??;
                 return Ok(Some(Opened { early, ..opened }));

@@ -129,6 +129,7 @@ async fn run<S: Scribe>(
     let mut desk = Desk { scribe, lead: Lead::new(S::FORMAT), turn: None, waiting: FuturesOrdered::new() };
     loop {
         let heard = tokio::select! {
+            biased;
             result = maybe(ready.as_mut()) => {
                 result?;
                 ready = None;

@@ -311,6 +311,7 @@ async fn wire(
     let (mut ours, mut theirs, mut begun) = (Frames::default(), Frames::default(), false);
     loop {
         tokio::select! {
+            biased;
             changed = flow.changed() => {
                 if changed.is_err() {
                     return;

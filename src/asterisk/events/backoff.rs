@@ -1,7 +1,7 @@
 //! How long to wait before the next attempt.
 
 use super::Timing;
-use rand::RngExt;
+use crate::chance;
 use std::time::Duration;
 
 /// Doubles from attempt to attempt; half of each wait is chance, so that many engines do not come
@@ -30,7 +30,7 @@ impl Backoff {
 
 /// Between half of `full` and all of it.
 pub(super) fn jittered(full: Duration) -> Duration {
-    full.mul_f64(rand::rng().random_range(0.5..1.0))
+    full.mul_f64(chance::within(0.5..1.0))
 }
 
 #[cfg(test)]

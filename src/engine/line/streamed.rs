@@ -39,8 +39,8 @@ impl Streamed {
         if self.ended {
             return pending().await;
         }
+        // What it has said before that comes first.
         tokio::select! {
-            // What it has said before that comes first.
             biased;
             frame = self.heard.recv() => match frame {
                 Some(frame) => Happening::Media(MediaEvent::Audio(frame)),

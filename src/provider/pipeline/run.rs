@@ -67,6 +67,7 @@ pub(super) async fn play(
         let input = match stalled {
             true => Input::Stalled,
             false => tokio::select! {
+                biased;
                 command = commands.recv() => match command {
                     Some(command) => Input::Command(command),
                     None => break,

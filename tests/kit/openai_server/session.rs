@@ -86,6 +86,7 @@ impl Session {
         }
         while !self.closed {
             tokio::select! {
+                biased;
                 message = stream.next() => match message {
                     Some(Ok(Message::Text(text))) => self.hear(text.as_str()).await,
                     Some(Ok(Message::Binary(_))) => self.violation("a binary message".into()),

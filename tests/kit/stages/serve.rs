@@ -160,10 +160,12 @@ async fn play(mut line: Line, reply: Reply, number: usize, shared: &Shared) -> O
                 Bit::Bytes(bytes) => line.send(bytes).await?,
                 Bit::ProtocolAnomaly => line.anomaly().await?,
                 Bit::Wait(time) => tokio::select! {
+                    biased;
                     () = sleep(time) => {}
                     () = line.is_gone() => return None,
                 },
                 Bit::Hold(until) => tokio::select! {
+                    biased;
                     () = until.notified() => {}
                     () = line.is_gone() => return None,
                 },

@@ -178,6 +178,7 @@ impl<D: Dialect> Session<D> {
         }
         while !self.closed {
             tokio::select! {
+                biased;
                 message = stream.next() => match message {
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return,
                     Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
