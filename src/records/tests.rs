@@ -203,7 +203,7 @@ fn counters() -> (Registry, RecordCounters) {
 }
 
 async fn until(what: &str, is_so: impl Fn() -> bool) {
-    let waited = timeout(Duration::from_secs(20), async {
+    let waited = timeout(Duration::from_secs(60), async {
         while !is_so() {
             sleep(Duration::from_millis(5)).await;
         }

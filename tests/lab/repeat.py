@@ -4,9 +4,11 @@
     repeat.py runs [TIMES]     the whole of `make test`, every second time beside a load on every core: seconds and outcome of each
     repeat.py heard [TIMES]    calls of all providers in virtual time beside a load: what their callers hear, sample by sample,
                                is the same each time
+    repeat.py order [TIMES]    the tests of the library and the calls in virtual time in another order each time: one at a time, as
+                               many as there are cores, and a hundred at once
     repeat.py edit             seconds from an edit of one line in src/core/call until the tests of the core have run
 
-TIMES is 20 for `runs` and 10 for `heard`. The exit status is 1 where a run fails or a caller hears something else. The output of
+TIMES is 20 for `runs`, 10 for `heard` and 3 for `order`. The exit status is 1 where a run fails or a caller hears something else. The output of
 each run is kept in `target/tests/repeat`.
 """
 
@@ -77,6 +79,27 @@ def heard(times: int) -> bool:
     return same
 
 
+def order(times: int) -> bool:
+    programs = {one.name: one for one in run_tests.build(["--locked", "--lib", "--test", "whole_calls"])}
+    rows = [(run, programs[run.program]) for run in run_tests.PLAN if run.program in ("lib", "whole_calls") and not run.real]
+    same = True
+    for number in range(1, times + 1):
+        threads = (1, run_tests.CORES, 100)[number % 3]
+        # An order of its own is a part of the test programs that is not stable; this lets them take it.
+        order = ["-Z", "unstable-options", "--shuffle-seed", str(number)]
+        for run, program in rows:
+            log = KEPT / f"order_{number}_{program.name}.txt"
+            command = [program.path, "--test-threads", str(threads), *order, *(word for skip in run.skip for word in ("--skip", skip))]
+            environment = run_tests.environment(run, program) | {"RUSTC_BOOTSTRAP": "1"}
+            began = time.monotonic()
+            with open(log, "w") as out:
+                status = subprocess.run(command, cwd=program.folder, env=environment, stdout=out, stderr=subprocess.STDOUT).returncode
+            same &= status == 0
+            total = next((line for line in log.read_text().splitlines() if line.startswith("test result:")), "it ended early")
+            print(f"order {number:2}  {threads:3} at once  {time.monotonic() - began:6.0f} s  {program.name}: {total}", flush=True)
+    return same
+
+
 def edit(_: int) -> bool:
     """Edits a number that no test reads, in a file of the core, and takes the edit back."""
     file = run_tests.ROOT / "src/core/call/machine.rs"
@@ -94,7 +117,7 @@ def edit(_: int) -> bool:
 
 
 def main() -> int:
-    commands = {"runs": (runs, 20), "heard": (heard, 10), "edit": (edit, 1)}
+    commands = {"runs": (runs, 20), "heard": (heard, 10), "order": (order, 3), "edit": (edit, 1)}
     if len(sys.argv) not in (2, 3) or sys.argv[1] not in commands:
         print(__doc__)
         return 2

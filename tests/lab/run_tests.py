@@ -60,9 +60,9 @@ class Run:
     alone: bool = False
 
 
-# Groups of tests of the program `real` that run with no other test beside their group: an examination tells of every delay, as
-# Prometheus does; the page is held against a demo in which a recognizer has to understand each sentence at the first attempt.
-ALONE = (("prometheus::load", "web::beside_asterisk"), ("web::newcomer",))
+# Tests of the program `real` that run with no others beside them: an examination tells of every delay, as Prometheus does; the page
+# is held against a demo in which a recognizer has to understand each sentence at the first attempt. They wait most of the time.
+ALONE = ("prometheus::load", "web::beside_asterisk", "web::newcomer")
 
 # Scenes on the real Asterisk, with real programs, and those that look at the clock: what every run shows of them is to take five
 # minutes. A change that makes them longer adds too much to the chosen set: leave it to REAL=all, or let more scenes share a call.
@@ -89,8 +89,8 @@ PLAN = [
     Run("lib", threads=3 * CORES),
     Run("house", threads=3 * CORES, only=LIMITED),
     SCENES,
-    Run("real", threads=3 * CORES, skip=sum(ALONE, ()), limit=900, title="real"),
-    *(Run("real", only=group, alone=True) for group in ALONE),
+    Run("real", threads=3 * CORES, skip=ALONE, limit=900, title="real"),
+    Run("real", threads=2 * CORES, only=ALONE, alone=True),
 ]
 # Starts what runs in real time: preferred to whatever else this machine does, where that is allowed.
 FIRST = ("nice", "-n", "-10")
@@ -394,9 +394,9 @@ def main() -> int:
         return run_program(*row, everything, kept)
 
     with ThreadPoolExecutor(1) as pool:
-        begun = [pool.submit(take, row) for row in rows if row[0].beside]
-        if not quick:
-            begun.append(pool.submit(run_documentation, arguments, filters, kept))
+        # It has one thread, so it comes before those that use every core in the end.
+        begun = [] if quick else [pool.submit(run_documentation, arguments, filters, kept)]
+        begun += [pool.submit(take, row) for row in rows if row[0].beside]
         in_real_time = [take(row) for row in rows if not row[0].beside and not row[0].alone]
         PRIORITIES.no_real_time_left()
         outcomes += [one.result() for one in begun] + in_real_time

@@ -20,6 +20,9 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("tests/bench", "program", "makes cargo build the bench for the others, and is not linked with the engine"),
 ];
 
+/// Seconds that the chosen scenes on a real Asterisk may take in each run.
+const SCENES_MAX: u32 = 300;
+
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
@@ -136,4 +139,13 @@ fn files_are_found_wherever_a_module_leads() {
     assert!(whole_calls.contains("tests/vam/client.rs") && real.contains("tests/vam/client.rs"));
     assert!(whole_calls.contains("tests/bench/turns/people.rs"));
     assert!(real.contains("tests/vam/real.rs") && !whole_calls.contains("tests/vam/real.rs"));
+}
+
+/// The runner ends them there, and fails.
+#[test]
+fn scenes_in_real_time_end_within_five_minutes() {
+    let plan = read(&project().join("tests/lab/run_tests.py"));
+    let scenes = plan.lines().find(|line| line.starts_with("SCENES = Run(")).expect("the row of the scenes");
+    let limit = scenes.split("limit=").nth(1).and_then(|rest| rest.split(',').next()).expect("a limit of its own");
+    assert!(limit.parse::<u32>().unwrap() <= SCENES_MAX, "{limit} s");
 }
