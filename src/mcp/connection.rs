@@ -46,6 +46,8 @@ pub(super) enum CallFailure {
     Timeout,
     /// It was there and went away.
     Gone,
+    /// It does not let offhook in (any more).
+    Unauthorized,
     /// Too many calls are under way.
     Busy,
 }
@@ -68,7 +70,7 @@ impl Connection {
         let (mut offered, mut odd) = (Vec::new(), Vec::new());
         let (mut cursor, mut bytes) = (None, 0);
         for _ in 0..PAGES_MAX {
-            let params = PaginatedRequestParams::default().with_cursor(cursor);
+            let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
             let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
             let page = self.peer.send_request(request).await;
             // As JSON: one entry that is not as it should be spoils no other.
@@ -89,7 +91,12 @@ impl Connection {
                     Err(why) => odd.push(why),
                 }
             }
-            cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+            let next = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+            if next.is_some() && next == cursor {
+                odd.push("its list of tools gives the same page again and again; it is read once".into());
+                return Ok((offered, odd));
+            }
+            cursor = next;
             if cursor.is_none() {
                 return Ok((offered, odd));
             }
@@ -136,6 +143,9 @@ pub(super) fn late(limit: Duration) -> String {
     format!("it did not answer in {} ms", limit.as_millis())
 }
 
+/// What is told of a server that answers 401.
+pub(super) const UNAUTHORIZED: &str = "it does not let offhook in (HTTP 401): bearer_token or headers";
+
 /// An error of the library in its own last words, without what only a reader of its code understands, and without the
 /// address: it is in the configuration, and a part of it may be secret.
 pub(super) fn brief(error: &dyn std::error::Error) -> String {
@@ -164,7 +174,7 @@ pub(super) fn brief(error: &dyn std::error::Error) -> String {
         }
     }
     if words.iter().any(|text| text.starts_with("Auth required")) {
-        return "it does not let offhook in (HTTP 401): bearer_token or headers".into();
+        return UNAUTHORIZED.into();
     }
     words.join(": ")
 }
@@ -205,6 +215,7 @@ fn failure(error: ServiceError) -> CallFailure {
         ServiceError::TransportSend(error) if is_too_long(error.error.as_ref()) => {
             CallFailure::Refused { code: pump::TOO_LONG, message: String::new() }
         }
+        ServiceError::TransportSend(error) if is_unauthorized(error.error.as_ref()) => CallFailure::Unauthorized,
         ServiceError::TransportSend(_) | ServiceError::TransportClosed => CallFailure::Gone,
         other => CallFailure::Refused { code: 0, message: brief(&other) },
     }
@@ -214,6 +225,11 @@ fn failure(error: ServiceError) -> CallFailure {
 fn is_too_long(error: &(dyn std::error::Error + 'static)) -> bool {
     let error = error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
     matches!(error, Some(StreamableHttpError::ResponseBodyTooLarge { .. }))
+}
+
+fn is_unauthorized(error: &(dyn std::error::Error + 'static)) -> bool {
+    let error = error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+    matches!(error, Some(StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_)))
 }
 
 /// Tells the server, when dropped, that nobody waits for the answer any more.

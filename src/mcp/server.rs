@@ -1,7 +1,7 @@
 //! One server and the task that watches it.
 
 use super::{
-    connection::Connection,
+    connection::{Connection, UNAUTHORIZED},
     counters::McpCounters,
     link::{self, Link},
     output::Output,
@@ -111,6 +111,19 @@ impl Server {
     pub fn suspect(&self) {
         // A full queue means that somebody is about to look.
         let _ = self.orders.try_send(Order::Check);
+    }
+
+    /// Whether it lets calls in, as the last one found; it may do so while it stands.
+    pub fn lets_in(&self, does: bool) {
+        let mut place = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_told = place.1.as_deref() == Some(UNAUTHORIZED);
+        if does == is_told {
+            place.1 = (!does).then(|| UNAUTHORIZED.to_owned());
+            match does {
+                true => info!(server = self.id, "the MCP server lets offhook in again"),
+                false => warn!(server = self.id, "the MCP server answers no call: {UNAUTHORIZED}"),
+            }
+        }
     }
 
     /// One that was given up is started again.

@@ -91,6 +91,7 @@ impl McpTool {
             };
             let mut ended = match connection.call(&tool, arguments, limit).await {
                 Ok(result) => {
+                    server.lets_in(true);
                     let result = if rules.first_text { mcp::first_text(result) } else { result };
                     let outcome = mcp::outcome(&result, &rules.speech, rules.error_retryable);
                     match outcome.error() {
@@ -101,6 +102,9 @@ impl McpTool {
                 Err(failure) => {
                     if matches!(failure, CallFailure::Timeout | CallFailure::Gone) {
                         server.suspect();
+                    }
+                    if matches!(failure, CallFailure::Unauthorized) {
+                        server.lets_in(false);
                     }
                     told(failure)
                 }
@@ -135,6 +139,10 @@ fn told(failure: CallFailure) -> Ended {
             ended(CallEnd::Timeout, "late", ToolError::Timeout, message, true)
         }
         CallFailure::Gone => unavailable("gone", "The service went away before it answered."),
+        CallFailure::Unauthorized => {
+            let message = "The service does not let this system in; a person has to see to that.";
+            ended(CallEnd::Error, "unauthorized", ToolError::Auth, message, false)
+        }
         CallFailure::Busy => unavailable("busy", "The service has too much to do at the moment."),
         CallFailure::Refused { code: TOO_LONG, .. } => {
             let message = "The service's answer was too long to be used.";
@@ -251,6 +259,7 @@ mod tests {
             (CallFailure::Timeout, CallEnd::Timeout, ToolError::Timeout, true),
             (CallFailure::Gone, CallEnd::Unavailable, ToolError::Transient, true),
             (CallFailure::Busy, CallEnd::Unavailable, ToolError::Transient, true),
+            (CallFailure::Unauthorized, CallEnd::Error, ToolError::Auth, false),
             (refused(TOO_LONG), CallEnd::Error, ToolError::Permanent, false),
             (refused(-32602), CallEnd::Error, ToolError::Validation, false),
             (refused(-32603), CallEnd::Error, ToolError::Permanent, false),

@@ -147,6 +147,22 @@ async fn an_endpoint_that_refuses_or_hangs_is_tried_until_it_is_well() {
     }
 }
 
+/// M34: a token that has expired is told as what it is, to the model and to those who look; the server stands all the same.
+#[tokio::test]
+async fn a_server_that_lets_nobody_in_any_more_says_so() {
+    let stand_in = StandIn::start(Manner::default());
+    let desk = open(&stand_in, "");
+    desk.until("far", State::Up).await;
+    stand_in.behave(Manner { status: Some(401), ..Manner::default() });
+    let failure = failed(desk.call("mcp_far_echo", json!({ "text": "Hello?" })).await);
+    assert_eq!((failure.kind, failure.retryable), (ToolError::Auth, false), "{failure:?}");
+    assert!(desk.status("far").last_error.is_some_and(|why| why.contains("401")));
+    stand_in.behave(Manner::default());
+    assert_eq!(done(desk.call("mcp_far_echo", json!({ "text": "Back." })).await).0, "Back.");
+    assert_eq!(desk.status("far").last_error, None);
+    desk.fleet.stop().await;
+}
+
 /// M33: a redirect is not followed, so that nobody else sees the token; the secrets are in no error and in no line of the
 /// log, though the endpoint repeats them.
 #[tokio::test]

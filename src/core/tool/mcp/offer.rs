@@ -46,6 +46,10 @@ impl Offered {
         if name.is_empty() || for_model(&name, NAME_CHARS_MAX) != name {
             return Err(format!("name: has to be 1 to {NAME_CHARS_MAX} characters that can be seen"));
         }
+        Self::of_name(&name, tool).map_err(|why| format!("tool \"{name}\": {why}"))
+    }
+
+    fn of_name(name: &str, tool: &Map<String, Value>) -> Result<Self, String> {
         let schema = tool.get("inputSchema").ok_or("inputSchema: is missing")?;
         if !schema.is_object() {
             return Err("inputSchema: has to be an object".into());
@@ -62,7 +66,8 @@ impl Offered {
             idempotent: flag(annotations, "idempotentHint")?,
         };
         let title = text(tool, "title", "title")?.or(text(annotations, "title", "annotations.title")?);
-        Ok(Self { name, title, description: text(tool, "description", "description")?, schema: schema.clone(), hints })
+        let description = text(tool, "description", "description")?;
+        Ok(Self { name: name.to_owned(), title, description, schema: schema.clone(), hints })
     }
 
     /// The tool under the operator's rules: `rules` of this tool, `defaults` of its server. What it touches comes from
