@@ -65,7 +65,6 @@ fn every_dialect_renders_the_golden_declarations() {
 #[test]
 fn what_a_provider_cannot_carry_is_an_error_with_its_place() {
     let cases = [
-        (json!({ "oneOf": [{ "type": "string" }, { "type": "integer" }] }), "parameters.properties.x.oneOf"),
         (json!({ "type": "object", "properties": {}, "allOf": [{}, {}] }), "parameters.properties.x.allOf"),
         (json!({ "$ref": "https://example.org/x.json" }), "parameters.properties.x.$ref"),
         (json!({ "$ref": "#/$defs/missing" }), "parameters.properties.x.$ref"),
@@ -75,7 +74,6 @@ fn what_a_provider_cannot_carry_is_an_error_with_its_place() {
         (json!({ "type": "array" }), "parameters.properties.x"),
         (json!({ "description": "anything" }), "parameters.properties.x"),
         (json!(true), "parameters.properties.x"),
-        (json!({ "type": ["string", "integer"] }), "parameters.properties.x.type"),
         (json!({ "type": "text" }), "parameters.properties.x.type"),
         (
             json!({ "type": "object", "properties": {}, "additionalProperties": { "type": "string" } }),
@@ -134,6 +132,34 @@ fn null_is_carried_or_reported() {
         let optional = render(dialect, &parameters(json!([]))).expect("carried");
         assert_eq!(optional["parameters"]["properties"]["x"]["type"], "string");
         assert_eq!(render(dialect, &parameters(json!(["x"]))).expect_err("refused"), ["parameters.properties.x"]);
+    }
+}
+
+/// A value of one of several kinds is said to a provider that knows `anyOf`, however the schema has it.
+#[test]
+fn unions_are_carried_where_they_can_be_said() {
+    let written = |argument: Value| {
+        render(Dialect::Gemini, &with(argument)).expect("carried")["parameters"]["properties"]["x"].clone()
+    };
+    let either = json!({ "anyOf": [{ "type": "BOOLEAN" }, { "type": "STRING" }], "description": "Which?" });
+    assert_eq!(written(json!({ "type": ["boolean", "string"], "description": "Which?" })), either);
+    assert_eq!(
+        written(json!({ "oneOf": [{ "type": "boolean" }, { "type": "string" }], "description": "Which?" })),
+        either
+    );
+    let or_null = json!({ "anyOf": [{ "type": "integer" }, { "type": "array", "items": { "type": "string" } }, { "type": "null" }] });
+    let items = json!([{ "type": "INTEGER" }, { "type": "ARRAY", "items": { "type": "STRING" } }]);
+    assert_eq!(written(or_null.clone()), json!({ "anyOf": items, "nullable": true }));
+    let wrong = with(json!({ "anyOf": [{ "type": "integer" }, { "type": "array" }] }));
+    assert_eq!(render(Dialect::Gemini, &wrong).expect_err("refused"), ["parameters.properties.x.anyOf[1]"]);
+    for dialect in [Dialect::Deepgram, Dialect::ElevenLabs] {
+        for (argument, path) in [
+            (or_null.clone(), "parameters.properties.x.anyOf"),
+            (json!({ "oneOf": [{ "type": "string" }, { "type": "integer" }] }), "parameters.properties.x.oneOf"),
+            (json!({ "type": ["string", "integer"] }), "parameters.properties.x.type"),
+        ] {
+            assert_eq!(render(dialect, &with(argument)).expect_err("refused"), [path], "{dialect}");
+        }
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Rules {
     bounds: bool,
     /// An object may come without any properties.
     free_objects: bool,
+    /// `anyOf` of several schemas is understood.
+    unions: bool,
     /// Every value has to have a description: by it the vendor knows that the model fills it in.
     describes_all: bool,
 }
@@ -27,14 +29,36 @@ pub(super) struct Rules {
 /// <https://ai.google.dev/api/caching#Schema>. `parametersJsonSchema` would take more, but Live
 /// models then send empty arguments. Integers are `INTEGER`, which the vendor's types have, not
 /// `NUMBER`: a model that may say 2.5 will.
-pub(super) const GEMINI: Rules =
-    Rules { upper_case_types: true, nullable: true, bounds: true, free_objects: false, describes_all: false };
-pub(super) const DEEPGRAM: Rules =
-    Rules { upper_case_types: false, nullable: false, bounds: true, free_objects: true, describes_all: false };
+pub(super) const GEMINI: Rules = Rules {
+    upper_case_types: true,
+    nullable: true,
+    bounds: true,
+    free_objects: false,
+    unions: true,
+    describes_all: false,
+};
+pub(super) const DEEPGRAM: Rules = Rules {
+    upper_case_types: false,
+    nullable: false,
+    bounds: true,
+    free_objects: true,
+    unions: false,
+    describes_all: false,
+};
 /// <https://elevenlabs.io/docs/agents-platform/customization/tools/client-tools>: a value is
 /// the model's only if it has a `description`; the name stands in where the tool gives none.
-pub(super) const ELEVENLABS: Rules =
-    Rules { upper_case_types: false, nullable: false, bounds: false, free_objects: true, describes_all: true };
+pub(super) const ELEVENLABS: Rules = Rules {
+    upper_case_types: false,
+    nullable: false,
+    bounds: false,
+    free_objects: true,
+    unions: false,
+    describes_all: true,
+};
+
+/// Keywords beside a wrapping that say nothing of the value.
+const BESIDE: [&str; 8] =
+    ["title", "description", "default", "examples", "deprecated", "$defs", "definitions", "$comment"];
 
 /// Keywords that tell what to send and have no counterpart.
 const STRUCTURE: [&str; 15] = [
@@ -106,7 +130,11 @@ impl Writer<'_> {
         if !self.notes.enter(place.path, place.depth) {
             return None;
         }
-        let plain = self.plain(schema, place.path)?;
+        let (schema, nullable) = self.opened(schema, place.path)?;
+        if let Some(branches) = branches(&schema).filter(|_| self.rules.unions) {
+            return Some(self.union(&schema, &branches, nullable, place));
+        }
+        let plain = self.typed(schema, nullable, place.path)?;
         self.refuse_structure(&plain.schema, place.path);
         let mut written = Map::new();
         let kind = if self.rules.upper_case_types { plain.kind.to_ascii_uppercase() } else { plain.kind.to_owned() };
@@ -135,6 +163,26 @@ impl Writer<'_> {
             _ => {}
         }
         Some(Value::Object(written))
+    }
+
+    /// One of several schemas; null among them is said by `nullable`.
+    fn union(&mut self, schema: &Map<String, Value>, branches: &[Value], nullable: bool, place: Place<'_>) -> Value {
+        let is_null = |branch: &&Value| branch.get("type").is_some_and(|kind| kind == "null");
+        let mut written = Map::new();
+        let mut any_of = Vec::new();
+        for (number, branch) in branches.iter().filter(|branch| !is_null(branch)).enumerate() {
+            let path = format!("{}.anyOf[{number}]", place.path);
+            any_of
+                .extend(self.value(branch, Place { path: &path, name: None, depth: place.depth + 1, required: true }));
+        }
+        written.insert("anyOf".to_owned(), any_of.into());
+        if nullable || branches.iter().any(|branch| is_null(&branch)) {
+            written.insert("nullable".to_owned(), true.into());
+        }
+        if let Some(description) = schema.get("description").and_then(Value::as_str).filter(|text| !text.is_empty()) {
+            written.insert("description".to_owned(), description.into());
+        }
+        Value::Object(written)
     }
 
     fn members(&mut self, schema: &Map<String, Value>, place: Place<'_>, written: &mut Map<String, Value>) {
@@ -198,6 +246,12 @@ impl Writer<'_> {
 
     /// Follows references, takes null apart, finds the type.
     fn plain(&mut self, schema: &Value, path: &str) -> Option<Plain> {
+        let (schema, nullable) = self.opened(schema, path)?;
+        self.typed(schema, nullable, path)
+    }
+
+    /// What is inside of references and wrappings, and whether it may be null.
+    fn opened(&mut self, schema: &Value, path: &str) -> Option<(Map<String, Value>, bool)> {
         let Some(schema) = schema.as_object() else {
             self.notes.add(path, "takes any value or none");
             return None;
@@ -216,6 +270,10 @@ impl Writer<'_> {
                 schema.entry(keyword).or_insert(value);
             }
         }
+        Some((schema, nullable))
+    }
+
+    fn typed(&mut self, mut schema: Map<String, Value>, nullable: bool, path: &str) -> Option<Plain> {
         if let Some(text) = schema.get("const").filter(|value| value.is_string()).cloned() {
             schema.remove("const");
             schema.insert("enum".to_owned(), Value::Array(vec![text]));
@@ -226,8 +284,6 @@ impl Writer<'_> {
 
     /// The schema inside a wrapping that adds nothing but perhaps null.
     fn unwrapped(&self, schema: &Map<String, Value>) -> Option<(Map<String, Value>, bool)> {
-        const BESIDE: [&str; 8] =
-            ["title", "description", "default", "examples", "deprecated", "$defs", "definitions", "$comment"];
         let wraps = |keyword: &str| schema.keys().all(|other| other == keyword || BESIDE.contains(&other.as_str()));
         if let Some(pointer) = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#')) {
             let target = self.root.pointer(pointer).and_then(Value::as_object)?;
@@ -275,6 +331,31 @@ impl Writer<'_> {
         }
         found
     }
+}
+
+/// The schemas of which a value fits one, if there are several.
+fn branches(schema: &Map<String, Value>) -> Option<Vec<Value>> {
+    let is_null = |kind: Option<&Value>| kind.is_some_and(|kind| kind == "null");
+    if let Some(Value::Array(kinds)) = schema.get("type") {
+        let branch = |kind: &Value| {
+            let mut branch = schema.clone();
+            for keyword in BESIDE {
+                branch.remove(keyword);
+            }
+            branch.insert("type".to_owned(), kind.clone());
+            Value::Object(branch)
+        };
+        let several = kinds.iter().filter(|kind| !is_null(Some(kind))).count() > 1;
+        return several.then(|| kinds.iter().map(branch).collect());
+    }
+    for keyword in ["anyOf", "oneOf"] {
+        let alone = schema.keys().all(|other| other == keyword || BESIDE.contains(&other.as_str()));
+        if let Some(Value::Array(branches)) = schema.get(keyword).filter(|_| alone) {
+            let several = branches.iter().filter(|branch| !is_null(branch.get("type"))).count() > 1;
+            return several.then(|| branches.clone());
+        }
+    }
+    None
 }
 
 fn is_plain_name(name: &str) -> bool {
