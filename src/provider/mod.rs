@@ -6,6 +6,7 @@
 //!
 //! A provider is one file and one row in [`PROVIDERS`].
 
+mod arguments;
 mod asides;
 mod counters;
 mod deepgram;

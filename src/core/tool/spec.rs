@@ -268,6 +268,16 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
+impl ToolCall {
+    /// Begins the ids that codecs give to calls without one.
+    pub const UNNAMED: &str = "unnamed-";
+
+    /// The provider's own id, if it has given one. A provider without ids lets the name stand in for it.
+    pub fn provider_id(&self) -> Option<&str> {
+        Some(self.id.as_str()).filter(|id| *id != self.name && !id.starts_with(Self::UNNAMED))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

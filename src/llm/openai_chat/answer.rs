@@ -192,7 +192,7 @@ impl Answer {
                 return Err(Fault::Garbage("a call has no name"));
             }
             if id.is_empty() {
-                id = format!("call_{}", Uuid::new_v4().simple());
+                id = format!("{}{}", ToolCall::UNNAMED, Uuid::new_v4().simple());
             }
             Ok(ToolCall { id, name, arguments })
         };

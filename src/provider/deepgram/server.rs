@@ -1,6 +1,7 @@
 //! The server's messages, as far as they matter here. Unknown fields are ignored everywhere: the
 //! vendor adds them without notice.
 
+use crate::provider::arguments;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -19,7 +20,7 @@ pub(super) struct Function {
     pub(super) id: String,
     #[serde(default)]
     pub(super) name: String,
-    #[serde(default)]
+    #[serde(default = "arguments::none", deserialize_with = "arguments::as_text")]
     pub(super) arguments: String,
     /// If not, the vendor's servers call it themselves and nobody waits for us. We declare none such.
     #[serde(default = "client_side")]

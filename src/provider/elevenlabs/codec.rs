@@ -139,8 +139,7 @@ impl AgentCodec {
             "client_tool_call" => {
                 let ToolCallBody { tool_name, tool_call_id, parameters } =
                     parse::<ClientToolCall>(json)?.client_tool_call;
-                let arguments = Value::Object(parameters).to_string();
-                self.call(ToolCall { id: tool_call_id, name: tool_name, arguments }, events);
+                self.call(ToolCall { id: tool_call_id, name: tool_name, arguments: parameters }, events);
             }
             "agent_tool_response" => {
                 let response = parse::<AgentToolResponse>(json)?.agent_tool_response;

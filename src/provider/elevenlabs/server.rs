@@ -1,9 +1,11 @@
 //! The server's messages, as far as they matter here. Unknown fields are ignored everywhere: the
 //! vendor adds them without notice.
 
-use crate::audio::{Encoding, Format};
+use crate::{
+    audio::{Encoding, Format},
+    provider::arguments,
+};
 use serde::Deserialize;
-use serde_json::{Map, Value};
 use std::borrow::Cow;
 
 #[derive(Deserialize)]
@@ -82,8 +84,8 @@ pub(super) struct ToolCallBody {
     #[serde(default)]
     pub(super) tool_name: String,
     pub(super) tool_call_id: String,
-    #[serde(default)]
-    pub(super) parameters: Map<String, Value>,
+    #[serde(default = "arguments::none", deserialize_with = "arguments::as_text")]
+    pub(super) parameters: String,
 }
 
 #[derive(Deserialize)]

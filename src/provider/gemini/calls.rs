@@ -81,12 +81,12 @@ impl Calls {
         let unnamed = given.is_none();
         let id = given.unwrap_or_else(|| {
             self.unnamed += 1;
-            format!("unnamed-{}", self.unnamed)
+            format!("{}{}", ToolCall::UNNAMED, self.unnamed)
         });
         if self.open.len() == OPEN_MAX || self.open.iter().any(|open| open.id == id) {
             return AgentEvent::Noise(Noise::Malformed);
         }
-        let arguments = Value::Object(call.args.unwrap_or_default()).to_string();
+        let arguments = call.args;
         let talks_on = self.options.behavior_of(&name) == Some(ToolBehavior::NonBlocking);
         self.open.push(Open { id: id.clone(), name: name.clone(), unnamed, talks_on });
         AgentEvent::ToolCall(ToolCall { id, name, arguments })

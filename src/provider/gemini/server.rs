@@ -2,9 +2,9 @@
 //! adds them without notice. Keys come in camel case or with underscores, whole numbers as numbers or as
 //! text.
 
-use crate::call::Usage;
+use crate::{call::Usage, provider::arguments};
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::{borrow::Cow, time::Duration};
 
 /// One message may hold several of these at once.
@@ -115,8 +115,8 @@ pub(super) struct FunctionCall {
     pub(super) id: Option<String>,
     #[serde(default)]
     pub(super) name: Option<String>,
-    #[serde(default)]
-    pub(super) args: Option<Map<String, Value>>,
+    #[serde(default = "arguments::none", deserialize_with = "arguments::as_text")]
+    pub(super) args: String,
 }
 
 #[derive(Deserialize)]

@@ -114,12 +114,14 @@ impl RealtimeCodec {
             "output_modalities": ["audio"],
             "instructions": self.instructions,
             "audio": {
-                "input": {
-                    "format": wire_format(self.formats.input),
-                    "turn_detection": turn_detection,
-                    "transcription": transcription,
-                    "noise_reduction": options.noise_reduction.map(|kind| json!({ "type": kind.name() })),
-                },
+                "input": with_known(
+                    json!({
+                        "format": wire_format(self.formats.input),
+                        "turn_detection": turn_detection,
+                        "transcription": transcription,
+                    }),
+                    [("noise_reduction", options.noise_reduction.map(|kind| json!({ "type": kind.name() })))],
+                ),
                 "output": output,
             },
             "tools": &*self.tools,
