@@ -46,7 +46,7 @@ fn keys() -> Value {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Recovery {
-    /// Sessions that may be begun in one call to replace lost ones.
+    /// Sessions that may be begun to replace lost ones until an answer comes to its end, or two minutes pass without a loss.
     #[schemars(range(max = 20), extend("default" = CallRules::default().recovery.attempts))]
     pub attempts: Option<u64>,
     /// From the loss until another agent has the call; after that `on_failure` holds.

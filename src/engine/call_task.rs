@@ -290,6 +290,7 @@ impl CallTask<'_> {
                 self.succession.greeted();
                 self.shared.health.spoke(&self.facts.provider);
             }
+            Note::AgentAnswered => self.agent_answered(),
             Note::BargeIn { heard } => debug!(heard_ms = heard.as_millis() as u64, "the caller interrupted"),
             Note::ToolAnswered { tool, error } => {
                 // What was not even well formed is nobody's refusal.

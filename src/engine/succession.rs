@@ -14,15 +14,16 @@ use super::{
     clips,
 };
 use crate::{
-    call::{AgentCommand, AgentEvent, AgentLoss, Clips, Dialling, EndReason, Next, Successor},
+    call::{AgentCommand, AgentEvent, AgentLoss, Clips, Dialling, EndReason, Next, Recovery, Successor},
     config::Context,
     provider::{Opens, SessionPolicy},
     telemetry::SuccessorEnd,
 };
 use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
+use tokio::time::Instant;
 use tracing::{Span, debug, error, info, warn};
 
-/// Failed sessions of one provider in one call; a third one would not heal it within the seconds that a caller waits.
+/// Failed sessions of one provider since its last answer; a third one would not heal it within the seconds that a caller waits.
 const FAILURES_MAX: u32 = 2;
 /// For the session's last word to reach the call.
 const SETUP_MARGIN: Duration = Duration::from_millis(250);
@@ -40,12 +41,22 @@ pub(super) struct Succession {
     /// The newest one of the session that has the call.
     handle: Option<Arc<str>>,
     next: Option<Candidate>,
-    /// Failed sessions of this call by provider.
-    failures: BTreeMap<String, u32>,
+    /// Failed sessions by provider, since its last answer that came to its end.
+    failures: BTreeMap<String, Failures>,
     /// Whose session began last.
     last: String,
+    /// It was dialled.
+    dialled_at: Instant,
+    /// What the session that stood last took to be set up.
+    needed: Duration,
     /// The session that has the call was entered as a failure.
     blamed: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Failures {
+    times: u32,
+    last: Instant,
 }
 
 /// An agent that was dialled to carry the call on.
@@ -89,27 +100,32 @@ pub(super) fn first<'a>(shared: &Shared, order: &'a [String]) -> Option<(&'a str
 pub(super) fn first_policy(context: &Context, has_fallback: bool) -> SessionPolicy {
     // It gives up just before the call would, so that the end reason is its own.
     let ready_max = context.rules.agent_ready_max.saturating_sub(SETUP_MARGIN);
-    if has_fallback {
-        let (connect_max, handshake_max) = (STEP_MAX, STEP_MAX);
-        SessionPolicy { setup_max: ready_max / 2, attempts: 2, connect_max, handshake_max, ..SessionPolicy::default() }
-    } else {
-        SessionPolicy { setup_max: ready_max, ..SessionPolicy::default() }
-    }
+    let usual = SessionPolicy::default();
+    let (setup_max, attempts, step_max) =
+        if has_fallback { (ready_max / 2, 2, STEP_MAX) } else { (ready_max, usual.attempts, usual.connect_max) };
+    // More time than the usual buys a slow provider more time, and leaves enough for another attempt.
+    let step_max = step_max.max(setup_max.saturating_sub(STEP_MAX));
+    SessionPolicy { setup_max, attempts, connect_max: step_max, handshake_max: step_max, ..usual }
 }
 
 /// Bounds of a session that carries a call on: while the old one still speaks there is time; else all attempts have
-/// to fit into what the caller waits.
-fn policy(why: Dialling, context: &Context, has_other: bool) -> SessionPolicy {
+/// to fit into what the caller waits. `needed`: what the session that stood last took to be set up.
+fn policy(why: Dialling, context: &Context, has_other: bool, needed: Duration) -> SessionPolicy {
     let recovery = &context.rules.recovery;
     match why {
         Dialling::Rollover => SessionPolicy::default(),
-        Dialling::Recovery(_) => SessionPolicy {
-            setup_max: recovery.within / recovery.attempts.max(1),
-            attempts: if has_other { 1 } else { 2 },
-            connect_max: STEP_MAX,
-            handshake_max: STEP_MAX,
-            ..SessionPolicy::default()
-        },
+        Dialling::Recovery(_) => {
+            let setup_max = recovery.within / recovery.attempts.max(1);
+            // One that takes a little longer than the last one is not yet one that does not come.
+            let step_max = STEP_MAX.max(needed.mul_f64(1.5)).min(setup_max);
+            SessionPolicy {
+                setup_max,
+                attempts: if has_other { 1 } else { 2 },
+                connect_max: step_max,
+                handshake_max: step_max,
+                ..SessionPolicy::default()
+            }
+        }
     }
 }
 
@@ -125,6 +141,8 @@ impl Succession {
             next: None,
             failures: BTreeMap::new(),
             last: first.to_owned(),
+            dialled_at: Instant::now(),
+            needed: Duration::ZERO,
             blamed: false,
         }
     }
@@ -163,13 +181,22 @@ impl Succession {
     fn heir(&self, admits: impl Fn(&str) -> bool) -> Option<&str> {
         let from = self.order.iter().position(|name| *name == self.last).unwrap_or(0);
         let (before, after) = self.order.split_at(from);
-        let may = |name: &&String| self.failures.get(*name).is_none_or(|failures| *failures < FAILURES_MAX);
+        let may = |name: &&String| self.failures_of(name) < FAILURES_MAX;
         after.iter().chain(before).filter(may).find(|name| admits(name)).map(String::as_str)
     }
 
+    /// Those that still hurt.
+    fn failures_of(&self, provider: &str) -> u32 {
+        let recent = |failures: &&Failures| failures.last.elapsed() < Recovery::HEALED_AFTER;
+        self.failures.get(provider).filter(recent).map_or(0, |failures| failures.times)
+    }
+
     fn count(&mut self, provider: &str, loss: AgentLoss) {
-        let failures = self.failures.entry(provider.to_owned()).or_default();
-        *failures = if loss.is_final() { FAILURES_MAX } else { *failures + 1 };
+        if loss == AgentLoss::Expired {
+            return;
+        }
+        let times = if loss.is_final() { FAILURES_MAX } else { self.failures_of(provider) + 1 };
+        self.failures.insert(provider.to_owned(), Failures { times, last: Instant::now() });
     }
 }
 
@@ -177,6 +204,7 @@ impl CallTask<'_> {
     /// What the agent that has the call reports.
     pub(super) fn note_agent(&mut self, event: &AgentEvent) {
         match event {
+            AgentEvent::Ready => self.succession.needed = self.succession.dialled_at.elapsed(),
             AgentEvent::Resumable { handle } => self.succession.handle = Some(Arc::clone(handle)),
             AgentEvent::Summary { mark, text } => self.story.summed_up(*mark, text),
             AgentEvent::Lost(loss) => self.blame(*loss),
@@ -192,6 +220,14 @@ impl CallTask<'_> {
         {
             let told = self.session.tell(AgentCommand::Summarise { mark, record });
             debug!(?told, "the agent is asked to sum up what was said");
+        }
+    }
+
+    /// The agent that has the call has brought an answer to its end: what failed before is made good.
+    pub(super) fn agent_answered(&mut self) {
+        if !self.succession.blamed {
+            self.succession.failures.remove(&self.facts.provider);
+            self.shared.health.worked(&self.facts.provider);
         }
     }
 
@@ -244,12 +280,13 @@ impl CallTask<'_> {
         info!(provider = provider.as_str(), reason, loss, resumes, "another session is dialled for the call");
         // Who has not been greeted has missed nothing.
         let story = (!resumes && self.succession.greeted).then(|| self.story.for_the_same(self.post.transcript()));
-        let policy = policy(why, &casting.context, self.succession.has_other());
+        let policy = policy(why, &casting.context, self.succession.has_other(), self.succession.needed);
         let (opens, heard) = (self.succession.opens(), self.succession.heard());
         let briefing = Briefing { story: story.as_deref(), resume, opens, heard, policy };
         let session = casting.dial(self.shared, &self.facts, self.format, briefing, &Span::current());
         self.bill.session(&provider, &session);
         self.succession.last.clone_from(&provider);
+        self.succession.dialled_at = Instant::now();
         let agent = casting.provider.traits();
         self.succession.next =
             Some(Candidate { provider: provider.clone(), session, why, resumes, ready: false, handle: None });
@@ -259,7 +296,10 @@ impl CallTask<'_> {
     /// What the agent that was dialled reports, as the core is told it.
     pub(super) fn note_next(&mut self, event: AgentEvent) -> Next {
         match (&event, &mut self.succession.next) {
-            (AgentEvent::Ready, Some(next)) => next.ready = true,
+            (AgentEvent::Ready, Some(next)) => {
+                next.ready = true;
+                self.succession.needed = self.succession.dialled_at.elapsed();
+            }
             (AgentEvent::Resumable { handle }, Some(next)) => next.handle = Some(Arc::clone(handle)),
             (AgentEvent::Lost(loss), Some(next)) if next.refuses_handle(*loss) => {
                 info!(loss = loss.label(), "the session cannot be resumed; another one is told the story");

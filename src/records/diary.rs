@@ -211,6 +211,7 @@ impl Event {
             Note::Recording(state) => Self::Recording { state: state.label().into() },
             Note::ToolAnswered { .. }
             | Note::UnknownTool { .. }
+            | Note::AgentAnswered
             | Note::Announced { .. }
             | Note::SentenceOver
             | Note::SentenceCut

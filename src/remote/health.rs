@@ -8,7 +8,10 @@
 //!      └──────────────────────────────────── half-open (one call tries)
 //! ```
 
-use crate::{call::AgentLoss, chance};
+use crate::{
+    call::{AgentLoss, Recovery},
+    chance,
+};
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -18,6 +21,8 @@ use tokio::time::Instant;
 
 /// So many failures in a row are no accident.
 const FAILURES: u32 = 3;
+/// A failure so long after the one before is another accident.
+const HEALED_AFTER: Duration = Recovery::HEALED_AFTER;
 /// The first cool-down: the shortest outages of vendors last some seconds.
 const COOL_DOWN: Duration = Duration::from_secs(15);
 /// The longest one: a vendor who is back is found within minutes.
@@ -43,8 +48,9 @@ pub struct Health {
 
 #[derive(Debug, Clone, Copy)]
 struct Failing {
-    /// In a row.
+    /// In a row, each within [`HEALED_AFTER`] of the one before.
     failures: u32,
+    last: Instant,
     open: Option<Open>,
 }
 
@@ -73,13 +79,14 @@ impl Health {
         if loss == AgentLoss::Expired {
             return;
         }
+        let now = Instant::now();
         let mut failing = self.lock();
         if !failing.contains_key(service) && failing.len() >= SERVICES_MAX {
             return;
         }
-        let entry = failing.entry(service.to_owned()).or_insert(Failing { failures: 0, open: None });
-        entry.failures = entry.failures.saturating_add(1);
-        let now = Instant::now();
+        let entry = failing.entry(service.to_owned()).or_insert(Failing { failures: 0, last: now, open: None });
+        let before = if now < entry.last + HEALED_AFTER { entry.failures } else { 0 };
+        (entry.failures, entry.last) = (before.saturating_add(1), now);
         match &mut entry.open {
             // Sessions that began before it opened, and end only now, tell nothing new.
             Some(open) if now < open.until => {}
@@ -176,6 +183,16 @@ mod tests {
         assert!(health.admits("another"));
         health.worked("p");
         assert_eq!(health.breaker("p"), Breaker::Open, "a call from before it opened proves nothing");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_that_are_far_apart_are_no_row() {
+        let health = Health::default();
+        for _ in 0..9 {
+            fail(&health);
+            advance(HEALED_AFTER).await;
+        }
+        assert_eq!(health.breaker("p"), Breaker::Closed);
     }
 
     #[tokio::test(start_paused = true)]

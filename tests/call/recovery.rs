@@ -6,7 +6,7 @@ use crate::call::stage::{
 use offhook_core::{
     call::{
         AgentCommand, AgentEvent, AgentLoss, CallRules, Clips, Dialling, EndReason, Exit, Input, LastResort,
-        LegCommand, LegEvent, Next, Note, Output, Reply, Successor,
+        LegCommand, LegEvent, Next, Note, Output, Recovery, Reply, Successor,
     },
     tool::ToolOutcome,
 };
@@ -134,6 +134,44 @@ fn sessions_are_begun_a_bounded_number_of_times() {
     assert_eq!(stage.end_reason(), Some(EndReason::AgentLost(AgentLoss::Closed)), "the loss that began it");
 }
 
+/// An answer that came to its end makes good what was lost before it.
+#[test]
+fn a_call_outlives_any_number_of_agents_that_answered_before_they_were_lost() {
+    let mut stage = Stage::greeted();
+    for times in 1..=20 {
+        lost(&mut stage).after(300);
+        ready(&mut stage).after(100);
+        assert_eq!((took_over(&stage), stage.end_reason()), (times, None));
+        stage.caller_says(300).reply(&format!("answer {times}"), 500).after(1_500);
+    }
+}
+
+/// It reached the limit of its vendor, which is no fault; one that is turned away at once is lost.
+#[test]
+fn a_session_that_stood_to_its_vendors_limit_counts_for_nothing_and_one_that_did_not_counts() {
+    let mut stage = Stage::greeted();
+    let expires = |stage: &mut Stage, after: u64| {
+        stage.understudies.push_back(successor(false));
+        stage.after(after).agent(AgentEvent::Lost(AgentLoss::Expired)).after(100);
+        ready(stage).after(100);
+    };
+    (0..6).for_each(|_| expires(&mut stage, 10_000));
+    assert_eq!((took_over(&stage), stage.end_reason()), (6, None));
+    (0..6).for_each(|_| expires(&mut stage, 1_000));
+    assert_eq!(took_over(&stage), 10, "four attempts");
+}
+
+#[test]
+fn losses_that_are_far_apart_are_accidents() {
+    let mut stage = Stage::with_tools([]);
+    for times in 1..=9 {
+        stage.after(Recovery::HEALED_AFTER.as_millis() as u64);
+        lost(&mut stage).after(300);
+        ready(&mut stage).after(100);
+        assert_eq!(took_over(&stage), times);
+    }
+}
+
 #[test]
 fn an_agent_that_does_not_come_in_time_is_not_waited_for() {
     let mut stage = Stage::greeted();
@@ -153,6 +191,23 @@ fn a_tool_outlives_its_agent_and_its_result_is_told_to_the_next() {
     assert!(told.iter().any(|(text, _)| text.contains("slow") && text.contains("A-7")), "{told:?}");
     assert!(stage.answers().is_empty(), "the agent that asked is gone");
     assert!(!stage.seen.iter().any(|(_, output)| matches!(output, Output::CancelTool { .. })));
+}
+
+/// Whoever comes next knows only what it is told, and calls the tool again.
+#[test]
+fn a_tool_that_runs_when_its_agent_is_lost_runs_once_and_its_result_is_told_once() {
+    let mut stage = Stage::with_tools([approved_tool("slow")]);
+    stage.caller_says(300).only_calls("provider-1", "slow", "{}");
+    lost(&mut stage).after(200);
+    ready(&mut stage).after(100);
+    assert!(stage.told().iter().any(|(text, _)| text.contains("slow") && text.contains("still running")));
+    stage.only_calls("another-1", "slow", "{}").after(100);
+    assert_eq!(stage.ran(), ["slow"]);
+    stage.finishes("slow", ToolOutcome::done("Here.", json!({ "order": "A-7" }))).after(100);
+    let answers = stage.answers();
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert!(answers[0].0 == "another-1" && answers[0].1.to_string().contains("A-7"), "{answers:?}");
+    assert!(!stage.told().iter().any(|(text, _)| text.contains("A-7")), "{:?}", stage.told());
 }
 
 /// It was told the result and said nothing more: it is lost for its silence, and owes the caller what the tool found.

@@ -221,6 +221,18 @@ fn a_model_that_only_calls_tools_counts_as_silent() {
     }
 }
 
+/// A fast one is not waited for until its time is over.
+#[test]
+fn a_model_that_goes_in_circles_at_once_is_stopped_after_a_few_rounds() {
+    let mut stage = Stage::with_tools([look_up()]);
+    stage.caller_tells("Hello?");
+    for n in 0..100 {
+        stage.only_calls(&format!("provider-{n}"), "nonsense", "{}").after(5);
+    }
+    assert!(stage.answers().len() < 25, "{}", stage.answers().len());
+    assert!(stage.notes().iter().any(|note| matches!(note, Note::Dialling(_))), "another agent is asked for");
+}
+
 /// P11: a call without name and id cannot be answered.
 #[test]
 fn a_call_without_name_and_id_is_skipped() {

@@ -149,7 +149,7 @@ fn while_the_caller_speaks_nothing_is_asked_of_the_agent_that_it_would_say_into_
     stage.finishes("look_up", ToolOutcome::done("", json!(1))).after(1_000);
     assert_eq!(stage.answers()[1].2, Reply::NotNow);
     let told = stage.told();
-    assert!(told[0].0.contains("said yes by pressing a key") && told[1].0.ends_with(": One moment."), "{told:?}");
+    assert!(told[0].0.contains("before the question was read out") && told[1].0.ends_with(": One moment."), "{told:?}");
     assert!(told.iter().all(|(_, reply)| *reply == Reply::NotNow), "{told:?}");
     assert!(stage.told_to_say().is_empty());
     speaks(&mut stage, 60_000);

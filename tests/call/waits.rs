@@ -319,3 +319,23 @@ fn the_farewell_of_an_agent_that_is_given_longer_is_waited_for_3_seconds_too() {
         assert!((expected..expected + 400).contains(&took), "begun after {begins} ms: {took}");
     }
 }
+
+/// A call that the vendor takes back was made in the place of an answer.
+#[test]
+fn a_caller_whose_answer_became_a_call_that_was_taken_back_is_not_left_in_silence() {
+    let mut stage = asked();
+    stage.only_calls("c", "weather", "{}").after(500);
+    stage.agent(AgentEvent::ToolCallCancelled { call_id: "c".into() }).after(LONG);
+    assert!(!stage.heard(MOMENT).is_empty(), "the answer is still awaited");
+    assert!(stage.notes().iter().any(|note| matches!(note, Note::Dialling(_))), "and asked of another session");
+}
+
+/// Nobody asks a caller for patience who is asked why they say nothing.
+#[test]
+fn a_silent_caller_is_not_asked_to_wait_for_the_question_whether_they_are_there() {
+    let rules = CallRules { no_input_after: Duration::from_secs(5), ..rules() };
+    let mut stage = Stage::answered(rules);
+    stage.agent(AgentEvent::Ready).reply("greeting", 500).after(5_500 + 4_000);
+    assert!(stage.notes().contains(&&Note::NoInputPrompt));
+    assert_eq!((stage.heard(MOMENT).len(), stage.heard(PATIENCE).len()), (0, 0));
+}

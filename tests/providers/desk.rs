@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(45);
 /// How often a figure is looked at that nobody announces.
 const LOOK_EVERY: Duration = ms(20);
 /// Sessions whose pitches are listened for.
-const SESSIONS: usize = 6;
+const SESSIONS: usize = 8;
 
 /// A tool that asks a web service of the test's, which can hold its answer back.
 pub const LOOK_UP: &str = r#"

@@ -5,7 +5,8 @@ use crate::providers::{
     ear::Caller,
     faults::is_explained,
     kit::vendor::{
-        Deepgram, Dialect, ElevenLabs, End, Gemini, OpenAi, Opening, Order, Saying, Scenario, Seen, Vendor, hertz,
+        Call, Deepgram, Dialect, ElevenLabs, End, Failure, Gemini, OpenAi, Opening, Order, Saying, Scenario, Seen,
+        Vendor, hertz,
     },
     ms,
     openings::ends,
@@ -48,6 +49,9 @@ pub async fn converse(caller: &Caller, hz: f64) {
     caller.hears_from(said.end, hz, ms(700)).await;
 }
 
+/// Four times as many as a call may lose in a row.
+const SESSIONS: usize = 16;
+
 const CALLERS_WORDS: &str = "When are you open, please?";
 
 pub fn is_told(words: &'static str) -> impl Fn(&Seen) -> bool {
@@ -64,6 +68,22 @@ pub async fn the_next_session_is_told_what_was_said<D: Dialect>() {
     vendor.until_session(2, "is told the caller's words", is_told(CALLERS_WORDS)).await;
     converse(&caller, hertz(2)).await;
     assert_eq!(desk.recoveries("took_over", "first"), 1.0);
+    desk.ends_with(&caller).await;
+    vendor.is_content();
+}
+
+/// Each session answers the caller before it is lost, so each loss is made good before the next one.
+pub async fn a_call_outlives_any_number_of_sessions_that_were_lost<D: Dialect>() {
+    let (vendor, desk, caller) = greeted::<D>().await;
+    let ways = [Order::Drop, Order::Close(1011, ""), Order::Say(Saying::Failure(Failure::Expired)), Order::Garbage];
+    for session in 1..=SESSIONS {
+        converse(&caller, hertz(session)).await;
+        caller.hears_nothing_for(ms(300)).await;
+        vendor.order(session, ways[session % ways.len()].clone());
+        vendor.until_session(session + 1, "is set up", |seen| seen.set_up.is_some()).await;
+    }
+    converse(&caller, hertz(SESSIONS + 1)).await;
+    assert_eq!(desk.recoveries("took_over", "first"), SESSIONS as f64);
     desk.ends_with(&caller).await;
     vendor.is_content();
 }
@@ -110,6 +130,32 @@ pub async fn another_vendor_goes_on_with_what_was_said_and_with_what_a_tool_foun
         other.is_content();
     }))
     .await;
+}
+
+/// The next session is told that the tool runs. Its model calls it again all the same, under an id of its own: it is answered with
+/// what the first run found, and that is told once.
+pub async fn a_tool_that_runs_when_its_session_is_lost_runs_once<D: Dialect>() {
+    let (vendor, desk, caller) = greeted::<D>().await;
+    converse(&caller, hertz(1)).await;
+    caller.hears_nothing_for(ms(300)).await;
+    desk.service.holds(true);
+    vendor.order(1, Order::Call(vec![look_up(1)]));
+    desk.service.wait_requests(1).await;
+    vendor.order(1, Order::Drop);
+    vendor.until_session(2, "is told what runs", is_told("it is still running")).await;
+    let again = Call { id: "call_of_the_second_one".into(), ..look_up(1) };
+    vendor.order(2, Order::Call(vec![again.clone()]));
+    caller.hears_nothing_for(ms(300)).await;
+    desk.service.holds(false);
+    vendor.until_session(2, "has the result", |seen| !seen.results.is_empty()).await;
+    let results = vendor.of(2, |seen| seen.results.clone());
+    assert_eq!(results.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(), [again.id]);
+    assert!(results[0].1.contains("on its way"), "{results:?}");
+    converse(&caller, hertz(2)).await;
+    assert!(!vendor.of(2, |seen| is_told("on its way")(seen)), "it has the result as its own");
+    assert_eq!(desk.service.requests().len(), 1);
+    desk.ends_with(&caller).await;
+    vendor.is_content();
 }
 
 /// As Gemini does now and then (1011): the tool is not run again, and what it found is not lost, whether the vendor

@@ -85,7 +85,9 @@ macro_rules! every {
             faults::a_neighbour_hears_no_gap_while_8_megabytes_are_read
             faults::a_vendor_that_vanishes_from_the_net
             failover::the_next_session_is_told_what_was_said
+            failover::a_call_outlives_any_number_of_sessions_that_were_lost
             failover::a_session_closed_right_after_a_result
+            failover::a_tool_that_runs_when_its_session_is_lost_runs_once
             failover::another_vendor_goes_on_with_what_was_said_and_with_what_a_tool_found
             failover::a_refused_successor_is_counted_and_another_one_takes_the_call
             clocks::a_wall_clock_that_is_set_changes_nothing

@@ -230,6 +230,11 @@ impl Actions {
         (running, answered)
     }
 
+    /// An answer to it is still owed.
+    pub fn is_open(&self, id: ToolCallId) -> bool {
+        self.calls.iter().any(|call| call.id == id)
+    }
+
     /// A call of this provider's id is open.
     pub fn knows(&self, provider_id: &str) -> bool {
         self.calls.iter().any(|call| call.provider_id == provider_id)

@@ -477,6 +477,7 @@ impl CallMachine {
         if self.prompts_used < self.plan.rules.no_input_prompts {
             self.prompts_used += 1;
             let prompt = self.plan.rules.no_input_prompt.clone();
+            self.waiting.prompts();
             self.say(&prompt, now, out);
         } else {
             self.leave(Departure::HangUp(EndReason::NoInput), now);

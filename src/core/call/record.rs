@@ -23,6 +23,8 @@ pub enum Note {
     AgentSpeaks,
     /// The last frame of an answer left for the caller.
     AgentFinished,
+    /// The agent's session has brought an answer to its end, or as far as the caller let it.
+    AgentAnswered,
     CallerSpeaks,
     CallerFinished,
     /// The caller interrupted; this much of the item being spoken was heard.

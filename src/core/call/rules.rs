@@ -47,10 +47,16 @@ pub struct CallRules {
 /// How hard it is tried to replace an agent that was lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recovery {
-    /// Sessions that may be begun for it in one call. An agent that is lost again and again is no agent.
+    /// Sessions that may be begun for it until an answer comes to its end. An agent that is lost again and again is no agent.
     pub attempts: u32,
     /// From the loss until another agent has the call; nobody waits for longer.
     pub within: Duration,
+}
+
+impl Recovery {
+    /// A loss so long after the one before is another accident: a vendor's trouble is over within seconds, or lasts longer than
+    /// callers wait.
+    pub const HEALED_AFTER: Duration = Duration::from_secs(120);
 }
 
 /// A menu of keys, after the apology.

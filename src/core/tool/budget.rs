@@ -1,9 +1,8 @@
 //! How many tools an agent may use before the caller is heard again.
 //!
 //! A caller who waits through a chain of look-ups hears silence; so both limits are hard, and both
-//! are per turn of the caller, not per message of the provider. Checking and counting are apart:
-//! a call that is asked about or refused after the check costs nothing, and one that the caller
-//! then confirms costs once.
+//! are per turn of the caller, not per message of the provider. Every call counts when it arrives, refused ones too: a model
+//! in circles keeps the caller waiting as well. Look-ups count when they run.
 
 use std::{collections::VecDeque, fmt};
 
@@ -64,7 +63,7 @@ impl Spending {
         Self { budgets, turns: VecDeque::new() }
     }
 
-    /// Whether the turn has room for one more call. Changes nothing.
+    /// Whether the turn has room for a call that has arrived. Changes nothing.
     pub fn check(&self, turn: &str, is_retrieval: bool) -> Result<(), Exceeded> {
         let spent = self.turns.iter().find(|known| known.id == turn);
         let (retrieval, total) = spent.map_or((0, 0), |spent| (spent.retrieval, spent.total));
@@ -72,34 +71,46 @@ impl Spending {
         if is_retrieval && retrieval >= retrieval_max {
             return Err(Exceeded::Retrieval { max: retrieval_max });
         }
-        if total >= total_max {
+        if total > total_max {
             return Err(Exceeded::Total { max: total_max });
         }
         Ok(())
     }
 
-    /// Counts a call that begins to run.
-    pub fn count(&mut self, turn: &str, is_retrieval: bool) {
-        if !self.turns.iter().any(|known| known.id == turn) {
+    /// Counts a call, whatever becomes of it.
+    pub fn arrives(&mut self, turn: &str) {
+        let spent = self.turn(turn);
+        spent.total = spent.total.saturating_add(1);
+    }
+
+    /// Counts a look-up that begins to run.
+    pub fn looks_up(&mut self, turn: &str) {
+        let spent = self.turn(turn);
+        spent.retrieval = spent.retrieval.saturating_add(1);
+    }
+
+    fn turn(&mut self, turn: &str) -> &mut Turn {
+        let known = self.turns.iter().position(|known| known.id == turn);
+        let at = known.unwrap_or_else(|| {
             if self.turns.len() == TURNS_MAX {
                 self.turns.pop_front();
             }
             self.turns.push_back(Turn { id: turn.to_owned(), retrieval: 0, total: 0 });
-        }
-        if let Some(spent) = self.turns.iter_mut().find(|known| known.id == turn) {
-            spent.retrieval = spent.retrieval.saturating_add(u32::from(is_retrieval));
-            spent.total = spent.total.saturating_add(1);
-        }
+            self.turns.len() - 1
+        });
+        &mut self.turns[at]
     }
-}
 
-impl Spending {
-    /// Takes back a call that was counted and did not run after all: another gate stopped it.
-    pub fn give_back(&mut self, turn: &str, is_retrieval: bool) {
-        if let Some(spent) = self.turns.iter_mut().find(|known| known.id == turn) {
-            spent.retrieval = spent.retrieval.saturating_sub(u32::from(is_retrieval));
-            spent.total = spent.total.saturating_sub(1);
-        }
+    /// Takes back a call that waits for the caller's words, and arrives again then.
+    pub fn waits(&mut self, turn: &str) {
+        let spent = self.turn(turn);
+        spent.total = spent.total.saturating_sub(1);
+    }
+
+    /// Takes back a look-up that did not run after all: another gate stopped it.
+    pub fn give_back(&mut self, turn: &str) {
+        let spent = self.turn(turn);
+        spent.retrieval = spent.retrieval.saturating_sub(1);
     }
 }
 
@@ -116,9 +127,11 @@ mod tests {
     fn two_look_ups_a_turn() {
         let mut spending = Spending::new(Budgets::default());
         for _ in 0..2 {
+            spending.arrives("1");
             assert_eq!(spending.check("1", LOOK_UP), Ok(()));
-            spending.count("1", LOOK_UP);
+            spending.looks_up("1");
         }
+        spending.arrives("1");
         let stopped = spending.check("1", LOOK_UP).unwrap_err();
         assert_eq!(stopped.to_string(), "Voice retrieval budget exceeded (max 2 per turn)");
         assert_eq!(spending.check("1", ACT), Ok(()));
@@ -129,23 +142,26 @@ mod tests {
     fn three_calls_a_turn() {
         let mut spending = Spending::new(Budgets::default());
         for kind in [ACT, LOOK_UP, ACT] {
-            assert_eq!(spending.check("1", kind), Ok(()));
-            spending.count("1", kind);
+            spending.arrives("1");
+            assert_eq!(spending.check("1", kind), Ok(()), "whether the others ran or were refused");
         }
         for kind in [ACT, LOOK_UP] {
+            spending.arrives("1");
             let stopped = spending.check("1", kind).unwrap_err();
             assert_eq!(stopped.to_string(), "Voice call budget exceeded (max 3 per turn)");
         }
     }
 
-    /// P22: what was asked about or refused was never counted, so a confirmed repeat costs once.
+    /// P22: a call that waits for the caller's words arrives once.
     #[test]
-    fn checking_costs_nothing() {
+    fn a_call_that_waits_costs_once() {
         let mut spending = Spending::new(Budgets { retrieval: 1, total: 1 });
         for _ in 0..10 {
+            spending.arrives("1");
             assert_eq!(spending.check("1", LOOK_UP), Ok(()));
+            spending.waits("1");
         }
-        spending.count("1", LOOK_UP);
+        (0..2).for_each(|_| spending.arrives("1"));
         assert!(spending.check("1", LOOK_UP).is_err());
     }
 
@@ -154,14 +170,12 @@ mod tests {
     #[test]
     fn each_turn_of_the_caller_has_its_own_budget() {
         let mut spending = Spending::new(Budgets::default());
-        for _ in 0..3 {
-            spending.count("1", ACT);
-        }
+        (0..4).for_each(|_| spending.arrives("1"));
+        spending.arrives("2");
         assert_eq!(spending.check("2", ACT), Ok(()));
-        spending.count("2", ACT);
         assert!(spending.check("1", ACT).is_err());
         for turn in 3..100 {
-            spending.count(&turn.to_string(), ACT);
+            spending.arrives(&turn.to_string());
         }
         assert_eq!(spending.turns.len(), TURNS_MAX);
     }

@@ -126,6 +126,15 @@ impl<W> Replay<W> {
         self.in_flight.remove(key).unwrap_or_default()
     }
 
+    pub fn is_in_flight(&self, key: &str) -> bool {
+        self.in_flight.contains_key(key)
+    }
+
+    /// It runs, or its outcome is kept.
+    pub fn knows(&self, key: &str) -> bool {
+        self.is_in_flight(key) || self.stored.contains_key(key)
+    }
+
     /// Results dropped to stay within the limits.
     pub const fn forgotten(&self) -> u64 {
         self.forgotten

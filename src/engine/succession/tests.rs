@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     audio::Format,
-    call::{AgentCommand, AgentTraits, CallMachine, CallPlan, Note, Speaker},
+    call::{AgentCommand, AgentTraits, CallMachine, CallPlan, CallRules, Note, Speaker},
     config,
     engine::{
         Engine, Source,
@@ -25,7 +25,10 @@ use crate::{
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use std::sync::Mutex;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, advance},
+};
 
 const YAML: &str = r#"
 http: { bind: "127.0.0.1:0" }
@@ -299,7 +302,7 @@ async fn a_loss_is_entered_once() {
     let mut task = stage.task();
     drop(task.loses(AgentLoss::Closed));
     task.part_ended(EndReason::AgentLost(AgentLoss::Closed));
-    assert_eq!(task.succession.failures["one"], 1);
+    assert_eq!(task.succession.failures_of("one"), 1);
 }
 
 #[tokio::test]
@@ -323,7 +326,7 @@ async fn a_session_that_is_lost_while_the_next_one_is_set_up_is_one_failure() {
     task.agent_speaks();
     assert_eq!(dialled(task.dial_next(Dialling::Rollover)).0, "one");
     assert_eq!(dialled(task.loses(AgentLoss::Closed)), ("one".into(), false));
-    assert_eq!(task.succession.failures["one"], 1);
+    assert_eq!(task.succession.failures_of("one"), 1);
     assert!(metrics.text().contains(r#"offhook_session_rollovers_total{outcome="dropped",provider="one"} 1"#));
 }
 
@@ -356,8 +359,8 @@ fn succession() -> Succession {
     Succession::new(["a", "b", "c"].map(str::to_owned).into(), "a", Some("Hello".into()), &Clips::default())
 }
 
-#[test]
-fn the_same_provider_comes_first_then_the_next_of_the_list_and_nobody_for_a_third_time() {
+#[tokio::test(start_paused = true)]
+async fn the_same_provider_comes_first_then_the_next_of_the_list_and_nobody_for_a_third_time() {
     let mut succession = succession();
     let mut heirs = Vec::new();
     loop {
@@ -368,6 +371,31 @@ fn the_same_provider_comes_first_then_the_next_of_the_list_and_nobody_for_a_thir
         succession.last = heir.to_owned();
     }
     assert_eq!(heirs, ["a", "b", "b", "c", "c"]);
+    advance(Recovery::HEALED_AFTER).await;
+    assert_eq!(succession.heir(|_| true), Some("c"), "what failed long ago may have healed");
+}
+
+#[test]
+fn a_session_that_its_vendor_ends_for_its_length_is_no_failure() {
+    let mut succession = succession();
+    (0..9).for_each(|_| succession.count("a", AgentLoss::Expired));
+    assert_eq!(succession.heir(|_| true), Some("a"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_came_to_its_end_makes_good_what_was_lost_before_and_one_of_a_lost_session_does_not() {
+    let mut stage = Stage::new(STANDS, STANDS).await;
+    let mut task = stage.task();
+    for _ in 0..5 {
+        assert_eq!(dialled(task.loses(AgentLoss::Closed)).0, "one", "the one before was made good");
+        task.agent_answered();
+        assert_eq!(task.succession.failures_of("one"), 1, "a session that is lost makes nothing good");
+        task.hear_next().await;
+        task.take_over();
+        task.agent_answered();
+        assert_eq!(task.succession.failures_of("one"), 0);
+        assert_eq!(task.shared.health.breaker("one"), Breaker::Closed);
+    }
 }
 
 #[test]
@@ -405,10 +433,17 @@ fn all_attempts_of_a_recovery_fit_into_its_time_and_a_first_dial_leaves_time_for
     let config = crate::config::load_str("test.yaml", yaml, &|_| None, crate::provider::catalog()).unwrap();
     let context = &config.contexts["c"];
     let (rules, lost) = (&context.rules, Dialling::Recovery(AgentLoss::Closed));
-    let one = policy(lost, context, true);
+    let one = policy(lost, context, true, Duration::ZERO);
     assert!(one.setup_max * rules.recovery.attempts <= rules.recovery.within, "{one:?}");
     assert_eq!((one.attempts, one.connect_max), (1, STEP_MAX), "the next provider is the next attempt");
-    assert!(policy(lost, context, false).attempts > 1, "there is nobody else");
+    assert!(policy(lost, context, false, Duration::ZERO).attempts > 1, "there is nobody else");
+    assert!(policy(lost, context, true, Duration::from_secs(3)).handshake_max > Duration::from_secs(4), "it is slow");
+    assert!(policy(lost, context, true, Duration::from_secs(30)).handshake_max <= one.setup_max);
+    let patient = Context {
+        rules: CallRules { agent_ready_max: Duration::from_secs(20), ..rules.clone() },
+        ..Context::clone(context)
+    };
+    assert!(first_policy(&patient, false).handshake_max > Duration::from_secs(17), "what was asked for is waited for");
     assert!(first_policy(context, true).setup_max * 2 <= rules.agent_ready_max);
     assert!(first_policy(context, false).setup_max < rules.agent_ready_max);
 }

@@ -181,6 +181,11 @@ impl CallMachine {
         if spoke {
             self.succession.has_answered();
         }
+        if spoke && matches!(status, ResponseStatus::Completed | ResponseStatus::Cancelled) {
+            self.succession.has_healed();
+            self.policy.agent_answered();
+            out.push(Output::Note(Note::AgentAnswered));
+        }
         let broke_off = spoke && matches!(status, ResponseStatus::Incomplete | ResponseStatus::Failed);
         self.unfinished.broke_off = spoke && status == ResponseStatus::Incomplete;
         self.last_response = Some(response.clone());

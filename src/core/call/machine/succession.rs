@@ -10,14 +10,19 @@ use crate::{
         agent::{AgentCommand, AgentEvent, AgentLoss, Reply},
         end::EndReason,
         record::{Measure, Note},
-        rules::OnFailure,
+        rules::{OnFailure, Recovery},
         track::{Floor, Purpose},
         words::{Dialling, Next, Output, Successor},
     },
     tool::ToolCallId,
 };
-use std::{collections::VecDeque, time::Instant};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
+/// A session that stood so long has reached its vendor's limit; one that did not is being turned away.
+const STOOD_MIN: Duration = Duration::from_secs(10);
 /// Sessions dialled in vain because somebody spoke meanwhile; then the old one's end is awaited.
 const ROLLOVERS_MAX: u32 = 5;
 /// Sentences that wait for the next agent: tools that ended, a transfer that failed. More than a few cannot happen in
@@ -31,8 +36,12 @@ const GO_ON: &str = "The connection to you was interrupted for a moment, and the
 pub(super) struct Succession {
     /// Why the agent was lost, until another has the call.
     lost: Option<EndReason>,
-    /// Sessions begun because an agent was lost.
+    /// Sessions begun because an agent was lost, since the last answer that came to its end.
     attempts: u32,
+    /// The last of them was begun.
+    dialled_at: Option<Instant>,
+    /// The session that has the call took it over.
+    since: Option<Instant>,
     /// The vendor has said that the session ends soon.
     expiring: bool,
     rollovers: u32,
@@ -81,6 +90,26 @@ impl Succession {
     pub fn has_answered(&mut self) {
         self.unspoken.clear();
     }
+
+    /// An answer came to its end: whatever was lost before is made good.
+    pub fn has_healed(&mut self) {
+        self.attempts = 0;
+    }
+
+    /// Whether another session may be begun, which counts.
+    fn may_begin(&mut self, loss: AgentLoss, most: u32, now: Instant) -> bool {
+        let ago = |at: Option<Instant>| at.map(|at| now.saturating_duration_since(at));
+        if ago(self.dialled_at).is_some_and(|ago| ago >= Recovery::HEALED_AFTER) {
+            self.attempts = 0;
+        }
+        let is_no_fault = loss == AgentLoss::Expired && ago(self.since).is_none_or(|stood| stood >= STOOD_MIN);
+        let may = self.attempts < most;
+        if may {
+            self.attempts += u32::from(!is_no_fault);
+            self.dialled_at = Some(now);
+        }
+        may
+    }
 }
 
 impl CallMachine {
@@ -127,10 +156,9 @@ impl CallMachine {
     }
 
     fn dial(&mut self, loss: AgentLoss, now: Instant, out: &mut Vec<Output>) {
-        if self.succession.attempts >= self.plan.rules.recovery.attempts {
+        if !self.succession.may_begin(loss, self.plan.rules.recovery.attempts, now) {
             return self.no_agent_is_left(now, out);
         }
-        self.succession.attempts += 1;
         self.begin(Dialling::Recovery(loss), out);
     }
 
@@ -250,6 +278,7 @@ impl CallMachine {
         let Successor { provider, agent, resumes } = who;
         let lost = self.succession.lost.take().is_some();
         (self.succession.expiring, self.succession.rollovers) = (false, 0);
+        self.succession.since = Some(now);
         self.succession.unspoken.clear();
         (self.manners.audio_held, self.manners.words_hidden) = (false, false);
         self.timers.clear(Timer::Recovery);
@@ -263,6 +292,9 @@ impl CallMachine {
         self.waiting.new_agent();
         self.unfinished = Unfinished::default();
         self.agent = Agent::Ready;
+        for text in self.succession.orphans.iter().filter_map(|id| self.policy.told_of(*id)).collect::<Vec<_>>() {
+            self.to_agent(AgentCommand::Tell { text, reply: Reply::NotNow }, out);
+        }
         if lost && matches!(self.phase, Phase::Talking | Phase::Connecting) {
             self.pick_up_the_thread(now, out);
         }
@@ -319,6 +351,11 @@ impl CallMachine {
             self.succession.late.push(told_late(None, &output));
         }
         self.arm_tool_timer();
+    }
+
+    /// The agent has made the same call, and gets the outcome as its own.
+    pub(super) fn is_joined(&mut self, id: ToolCallId) {
+        self.succession.orphans.retain(|orphan| *orphan != id);
     }
 
     /// The outcome of a tool whose agent is gone; `true` if it was one.

@@ -9,6 +9,7 @@ use crate::{
         end::EndReason,
         leg::LegCommand,
         record::{Measure, Note},
+        track::Floor,
         words::{Delivery, Handover, Output},
     },
     tool::{
@@ -21,6 +22,9 @@ use std::time::Instant;
 /// Calls answered without a run in one turn of the caller after which an agent that still calls tools counts as silent:
 /// each is answered at once, so a model that goes in circles would never let the silence timer run.
 const REFUSALS_MAX: u32 = 8;
+
+/// Answers after that, none of which made the agent speak: a fast model asks hundreds of times while the silence timer runs.
+const ROUNDS_MAX: u32 = 8;
 
 /// Calls that an agent makes before its caller is answered. One is a model that looks something up for its greeting.
 const EARLY_CALLS_MAX: usize = 16;
@@ -44,6 +48,8 @@ pub(super) struct Manners {
     pub closing: Option<String>,
     /// Calls that were refused, or answered with an old result, since the caller last spoke.
     pub refusals: u32,
+    /// Answers to such calls that were to make it speak.
+    pub rounds: u32,
 }
 
 /// Another context is to take over once the agent's words were heard.
@@ -173,6 +179,9 @@ impl CallMachine {
             out.push(Output::Note(Note::ToolAnswered { tool: Some(audit.tool_id.clone()), error: audit.error() }));
             out.push(Output::Note(Note::Audit(Box::new(audit))));
         }
+        if settled.answers.iter().skip(1).any(|answer| self.actions.is_open(answer.id)) {
+            self.is_joined(id);
+        }
         for answer in settled.answers {
             self.answered(answer, now, out);
         }
@@ -227,8 +236,9 @@ impl CallMachine {
 
     /// The agent's turn is over, no answer of a tool is owed in it: what tools asked of its behaviour ends with it.
     pub(super) fn turn_over(&mut self, now: Instant, out: &mut Vec<Output>) {
-        let Manners { next, closing, refusals, asks, .. } = std::mem::take(&mut self.manners);
-        (self.manners.closing, self.manners.refusals, self.manners.asks) = (closing, refusals, asks);
+        let Manners { next, closing, refusals, rounds, asks, .. } = std::mem::take(&mut self.manners);
+        (self.manners.closing, self.manners.asks) = (closing, asks);
+        (self.manners.refusals, self.manners.rounds) = (refusals, rounds);
         if let Some(message) = next
             && matches!(self.phase, Phase::Talking)
         {
@@ -334,12 +344,19 @@ impl CallMachine {
         let answered = !answers.is_empty();
         for answer in answers {
             let in_circles = self.manners.refusals > REFUSALS_MAX && self.timers.is_set(Timer::AgentSilence);
-            if answer.reply == Reply::Wanted && !in_circles {
-                self.expect_speech(now);
+            if answer.reply == Reply::Wanted {
+                match in_circles {
+                    true => self.manners.rounds += 1,
+                    false => self.expect_speech(now),
+                }
             }
             let (call_id, output, reply) = (answer.call_id, answer.output, answer.reply);
             self.succession.result_is_told(&output);
             self.to_agent(AgentCommand::ToolResult { call_id, output, reply }, out);
+        }
+        if self.manners.rounds > ROUNDS_MAX {
+            self.manners.rounds = 0;
+            return self.on_agent_lost(EndReason::AgentSilent, now, out);
         }
         if answered
             && leaving
@@ -367,6 +384,11 @@ impl CallMachine {
         if let Some(id) = self.actions.withdraw(call_id) {
             self.cancel_tool(id, out);
             self.forget_capture(id);
+            // It was called in the place of an answer, which is owed again.
+            let idle = self.response.is_none() && self.actions.is_empty() && matches!(self.phase, Phase::Talking);
+            if idle && self.track.floor() != Floor::Caller && !self.caller_is_answered_anyway() {
+                self.expect_speech(now);
+            }
         }
         self.arm_tool_timer();
         self.answer_if_free(now, out);

@@ -48,6 +48,8 @@ pub(super) struct Waiting {
     explained: bool,
     /// The agent's last words were a question, and it is the caller's turn to speak.
     asked: bool,
+    /// The agent is to speak to a caller who says nothing: they wait for nobody.
+    prompts: bool,
 }
 
 enum Sentence {
@@ -59,6 +61,7 @@ enum Sentence {
 impl Waiting {
     pub fn caller_speaks(&mut self) {
         (self.caller_speaks, self.explained, self.asked) = (true, false, false);
+        self.prompts = false;
     }
 
     /// The silence began when the caller was last heard, not when that was found to be the end.
@@ -69,7 +72,12 @@ impl Waiting {
 
     /// Who hears the agent break off does not know why.
     pub fn agent_speaks(&mut self) {
-        self.explained = false;
+        (self.explained, self.prompts) = (false, false);
+    }
+
+    /// A caller who says nothing is to be spoken to.
+    pub fn prompts(&mut self) {
+        self.prompts = true;
     }
 
     pub fn response_begins(&mut self, now: Instant) {
@@ -86,6 +94,7 @@ impl Waiting {
     /// The old one's word that the caller stopped will not come.
     pub fn new_agent(&mut self) {
         (self.caller_speaks, self.response_since, self.asked) = (false, None, false);
+        self.prompts = false;
     }
 
     /// The caller has heard such a sentence in this turn.
@@ -120,7 +129,7 @@ impl CallMachine {
         let talks = matches!(self.phase, Phase::Talking) && self.hold.is_none();
         let stays = talks && self.handoff.is_none() && self.menu.is_none();
         // The caller is typing, or is asked and thinks; or the agent would not be heard.
-        if !stays || self.capture.is_some() || self.manners.asks || self.manners.audio_held {
+        if !stays || self.capture.is_some() || self.waiting.prompts || self.manners.asks || self.manners.audio_held {
             return None;
         }
         let (due, slow) = match self.agent {

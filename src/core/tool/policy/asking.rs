@@ -1,13 +1,18 @@
 //! What the gate is asked, and what its answers other than yes mean on a telephone: a question to
 //! the caller, a way out, a refusal.
 
-use super::{CallPolicy, Candidate, Stop, authority::Approval, confirm::Proposal, rules::OnDefer};
+use super::{
+    CallPolicy, Candidate, Stop, ToolCallId, approved::Ticket, authority::Approval, confirm::Proposal, rules::OnDefer,
+};
 use crate::{
     gate::{AuthState, Category, Code, Decision, Event, Route},
     tool::{CallAction, Failure, ToolError, ToolSpec, VERIFY_PIN},
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+
+/// Entries of a list that are read out; nobody keeps more in mind.
+const LISTED_MAX: usize = 4;
 
 impl CallPolicy {
     /// What the gate is asked. Arguments are told by their keys alone: a value could hold a caller's
@@ -82,6 +87,18 @@ impl CallPolicy {
         (failure, actions)
     }
 
+    /// A running call in words, without what must not be said.
+    pub fn told_of(&self, id: ToolCallId) -> Option<String> {
+        let Ticket { entry, arguments, .. } = self.running.get(&id)?;
+        let spec = &entry.spec;
+        let arguments = Value::Object(shown(spec, arguments));
+        Some(format!(
+            "The tool {} was called with {arguments} before the connection to you was interrupted, and it is still running. \
+             Do not call it again; you are told its result.",
+            spec.name
+        ))
+    }
+
     /// The way out that the operator configured.
     pub(super) fn deferred(&self, spec: &ToolSpec, route: Route, blockers: &[Code]) -> Stop {
         let state = self.authority.state();
@@ -141,12 +158,38 @@ fn preview(spec: &ToolSpec, shown: &Map<String, Value>) -> String {
     match &spec.confirm_template {
         Some(template) => fill(template, |name| shown.get(name).map(text)),
         None => {
-            let list: Vec<String> =
-                shown.iter().map(|(name, value)| format!("{} {}", name.replace('_', " "), text(value))).collect();
-            let summary = spec.summary().trim_end_matches('.');
-            if list.is_empty() { format!("{summary}?") } else { format!("{summary}: {}?", list.join(", ")) }
+            let list: Vec<String> = shown.iter().map(|(name, value)| spoken(name, value)).collect();
+            let action = in_words(spec.name.rsplit('.').next().unwrap_or(&spec.name));
+            let mut letters = action.chars();
+            let action: String = letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();
+            if list.is_empty() { format!("{action}?") } else { format!("{action}: {}?", list.join(", ")) }
         }
     }
+}
+
+/// A name of a tool or an argument as it is said.
+fn in_words(name: &str) -> String {
+    name.split(['_', '-']).filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// An argument for ears: of what nobody would read out, how much there is of it.
+fn spoken(name: &str, value: &Value) -> String {
+    let name = in_words(name);
+    match value {
+        Value::String(text) => format!("{name} {text}"),
+        Value::Array(items) if items.len() <= LISTED_MAX && items.iter().all(is_scalar) => {
+            let items: Vec<String> =
+                items.iter().map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned)).collect();
+            format!("{name} {}", items.join(", "))
+        }
+        Value::Array(items) => format!("{} {name}", items.len()),
+        Value::Object(fields) => format!("{name} with {} details", fields.len()),
+        scalar => format!("{name} {scalar}"),
+    }
+}
+
+const fn is_scalar(value: &Value) -> bool {
+    !matches!(value, Value::Array(_) | Value::Object(_))
 }
 
 /// Puts values in place of `{name}`; what is in a value stays as it is.

@@ -1,24 +1,28 @@
 //! The caller's yes to one call with these very arguments.
 //!
 //! ```text
-//! ask ─▶ open ── yes on the caller's channel, in a later turn ─▶ granted ── the same call with the token ─▶ spent
-//!          ├── no ─▶ gone                                            ├── no ─▶ gone
-//!          └── 5 min ─▶ gone                                         └── 5 min ─▶ gone
+//! ask ─▶ open ── put to the caller, and their next words are a yes ─▶ granted ── the same call with the token ─▶ spent
+//!        ▲ ├── no, or an answer to something else ─▶ gone               ├── no ─▶ gone
+//!        │ ├── 5 min ─▶ gone                                            └── 5 min ─▶ gone
+//!        └─┴── neither yes nor no: it has to be put again
 //! ```
 //!
-//! One question at a time: were two open, nobody could tell to which of them a yes belongs.
+//! A yes belongs to what the caller heard last: to this question only where it was put since their last words, and nothing else
+//! was said after it. One question at a time: were two open, nobody could tell to which of them a yes belongs.
 
 use super::{
-    judge::{self, Answer},
+    judge::{Answer, words},
+    read_back::{ReadBack, Wanted, read_back},
     rules::ConfirmRules,
 };
 use crate::redact::Redacted;
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use std::collections::{BTreeSet, VecDeque};
 use subtle::ConstantTimeEq as _;
 
 /// Words of the agent kept to find the question in them: a minute of fast talk.
-const HEARD_BYTES_MAX: usize = 4096;
+const SAID_BYTES_MAX: usize = 4096;
 
 #[derive(Debug, Default)]
 pub struct Confirmations {
@@ -37,14 +41,49 @@ struct Question {
     /// The caller's turn in which it was asked.
     asked_in: u64,
     preview: Redacted<String>,
-    /// What the agent said since.
-    heard: Redacted<String>,
+    /// Words of the arguments, which the agent has to say when it puts the question.
+    values: Redacted<BTreeSet<String>>,
+    said: Said,
     by: By,
     /// The caller's turn in which the engine put it.
     put_in: Option<u64>,
     /// The caller's turn in which the model wanted it put.
     wanted_in: u64,
     granted: bool,
+}
+
+/// What the agent said since the question was opened and since the caller's last words.
+#[derive(Debug, Default)]
+struct Said {
+    /// Each with the number of the caller's turn before it.
+    parts: VecDeque<(u64, Redacted<String>)>,
+    /// The caller's turn with words that were neither yes nor no: they answered what was said before.
+    answered_in: Option<u64>,
+}
+
+impl Said {
+    fn add(&mut self, text: &str, turn: u64) {
+        let start = (text.len().saturating_sub(SAID_BYTES_MAX)..text.len()).find(|at| text.is_char_boundary(*at));
+        self.parts.push_back((turn, text[start.unwrap_or(0)..].to_owned().into()));
+        let bytes = |parts: &VecDeque<(u64, Redacted<String>)>| {
+            parts.iter().map(|(_, text)| text.reveal().len()).sum::<usize>()
+        };
+        while bytes(&self.parts) > SAID_BYTES_MAX {
+            self.parts.pop_front();
+        }
+    }
+
+    /// What the caller's words of this turn answer.
+    fn before(&self, turn: u64) -> String {
+        let from = self.answered_in.unwrap_or(0);
+        let parts = self.parts.iter().filter(|(said_in, _)| (from..turn).contains(said_in));
+        parts.map(|(_, text)| text.reveal().as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    fn answered(&mut self, turn: u64) {
+        self.answered_in = Some(turn);
+        self.parts.retain(|(said_in, _)| *said_in >= turn);
+    }
 }
 
 /// Who puts a question.
@@ -111,12 +150,12 @@ impl Confirmations {
         // still counts.
         let before = self.open.take().filter(|open| open.expires > now && !other(open));
         let by = if by_engine { By::Engine { heard: false } } else { By::Agent };
-        let (asked_in, heard, by, put_in) = match before {
-            Some(Question { asked_in, heard, by: by @ By::Engine { .. }, put_in, .. }) if by_engine => {
-                (asked_in, heard, by, put_in)
+        let (asked_in, said, by, put_in) = match before {
+            Some(Question { asked_in, said, by: by @ By::Engine { .. }, put_in, .. }) if by_engine => {
+                (asked_in, said, by, put_in)
             }
-            Some(open) => (open.asked_in, open.heard, by, None),
-            None => (turn, String::new().into(), by, None),
+            Some(open) => (open.asked_in, open.said, by, None),
+            None => (turn, Said::default(), by, None),
         };
         let open = self.open.insert(Question {
             token: format!("{:032x}", rand::random::<u128>()).into(),
@@ -125,7 +164,8 @@ impl Confirmations {
             expires: now.checked_add(rules.expires).unwrap_or(Timestamp::MAX),
             asked_in,
             preview: preview.into(),
-            heard,
+            values: values_of(&shown).into(),
+            said,
             by,
             put_in,
             wanted_in: turn,
@@ -157,16 +197,11 @@ impl Confirmations {
         self.open.as_ref().filter(|open| !open.granted).map(|open| open.asked_in)
     }
 
-    /// The agent's words, as its provider reports them.
-    pub fn agent_said(&mut self, text: &str) {
+    /// The agent's words, as its provider reports them, behind the caller's turn `turn`.
+    pub fn agent_said(&mut self, text: &str, turn: u64) {
         self.agent_is_transcribed = true;
         if let Some(open) = &mut self.open {
-            let mut heard = open.heard.reveal().clone();
-            heard.push(' ');
-            heard.push_str(text);
-            let start = heard.len().saturating_sub(HEARD_BYTES_MAX);
-            let start = (start..heard.len()).find(|at| heard.is_char_boundary(*at)).unwrap_or(0);
-            open.heard = heard[start..].to_owned().into();
+            open.said.add(text, turn);
         }
     }
 
@@ -188,6 +223,7 @@ impl Confirmations {
             && open.preview.reveal() == question
         {
             open.by = By::Engine { heard: true };
+            open.said.parts.clear();
         }
     }
 
@@ -201,7 +237,7 @@ impl Confirmations {
     /// The caller interrupted while the question was being put: they have not heard it.
     pub fn was_cut(&mut self) {
         if let Some(open) = &mut self.open {
-            open.heard = String::new().into();
+            open.said.parts.clear();
         }
     }
 
@@ -221,38 +257,68 @@ impl Confirmations {
     }
 
     fn answered(&mut self, answer: Answer, turn: u64, now: Timestamp, rules: &ConfirmRules) -> Option<Verdict> {
+        let agent_is_transcribed = self.agent_is_transcribed;
         let open = self.open.as_mut().filter(|open| turn > open.asked_in)?;
         if open.expires <= now {
             self.open = None;
             return None;
         }
-        let told = !rules.heard
-            || match open.by {
-                By::Engine { heard } => heard,
-                By::Agent => !self.agent_is_transcribed || judge::tells(open.heard.reveal(), open.preview.reveal()),
-            };
-        match answer {
+        let before = open.before(turn, agent_is_transcribed, rules);
+        match (answer, before) {
+            (Answer::Nothing, _) => None,
             // Said already.
-            Answer::Yes if open.granted => None,
-            Answer::Yes if told => {
-                open.granted = true;
-                Some(Verdict::Granted)
-            }
+            (Answer::Yes, _) if open.granted => None,
             // Also one who has said yes can think better of it until the tool runs.
-            Answer::No => {
+            (Answer::No, _) if open.granted => {
                 self.open = None;
                 Some(Verdict::Declined)
             }
-            Answer::Yes => {
+            (Answer::Unclear, _) => {
+                open.said.answered(turn);
+                if matches!(open.by, By::Engine { heard: true }) {
+                    open.by = By::Agent;
+                }
+                None
+            }
+            (_, ReadBack::Other) => {
+                self.open = None;
+                None
+            }
+            (Answer::No, _) => {
+                self.open = None;
+                Some(Verdict::Declined)
+            }
+            (Answer::Yes, ReadBack::Same) => {
+                open.granted = true;
+                Some(Verdict::Granted)
+            }
+            (Answer::Yes, ReadBack::Wrong | ReadBack::Nothing) => {
                 open.by = By::Agent;
+                open.said.answered(turn);
                 Some(Verdict::Unheard)
             }
-            Answer::Unclear => None,
         }
     }
 }
 
 impl Question {
+    /// What the caller's words of this turn are an answer to.
+    fn before(&self, turn: u64, agent_is_transcribed: bool, rules: &ConfirmRules) -> ReadBack {
+        let values = self.values.reveal();
+        let wanted = Wanted { preview: self.preview.reveal(), values, keys: [rules.yes_key, rules.no_key] };
+        let said = self.said.before(turn);
+        // An agent whose words are not known was told to put the question since they were answered by others.
+        let is_put_anyway =
+            !agent_is_transcribed && self.said.answered_in.is_none_or(|answered| answered <= self.wanted_in);
+        match (self.by, read_back(&said, &wanted)) {
+            (By::Engine { heard: true }, ReadBack::Nothing) => ReadBack::Same,
+            (By::Engine { heard: false }, _) if rules.heard => ReadBack::Nothing,
+            (By::Agent, ReadBack::Nothing) if is_put_anyway => ReadBack::Same,
+            (_, ReadBack::Wrong | ReadBack::Nothing) if !rules.heard => ReadBack::Same,
+            (_, said) => said,
+        }
+    }
+
     /// P15: what the model is told. `expires` is in milliseconds since 1970.
     fn request(&self, shown: Value) -> Value {
         json!({
@@ -262,6 +328,17 @@ impl Question {
             "args": shown,
             "preview": self.preview.reveal(),
         })
+    }
+}
+
+/// Words of everything that the arguments hold.
+fn values_of(arguments: &Value) -> BTreeSet<String> {
+    match arguments {
+        Value::Null => BTreeSet::new(),
+        Value::String(text) => words(text).into_iter().collect(),
+        Value::Array(items) => items.iter().flat_map(values_of).collect(),
+        Value::Object(fields) => fields.values().flat_map(values_of).collect(),
+        Value::Bool(_) | Value::Number(_) => words(&arguments.to_string()).into_iter().collect(),
     }
 }
 
@@ -322,18 +399,63 @@ mod tests {
     }
 
     #[test]
-    fn a_yes_to_another_question_than_the_one_of_the_engine_does_not_count() {
-        let (mut confirmations, _, rules) = asked();
-        confirmations.agent_said("Shall I send you a brochure?");
-        assert_eq!(confirmations.caller_said("yes", 4, at(2), &rules), Some(Verdict::Unheard));
-        confirmations.agent_said("I will pay 40 euros, is that right?");
-        assert_eq!(confirmations.caller_said("yes", 5, at(3), &rules), Some(Verdict::Granted));
+    fn a_yes_to_another_question_does_not_count_and_ends_this_one() {
+        let (mut confirmations, token, rules) = asked();
+        confirmations.agent_said("I will pay 40 euros, is that right?", 3);
+        confirmations.agent_said("Would you like to get our newsletter?", 3);
+        assert_eq!(confirmations.caller_said("yes", 4, at(2), &rules), None);
+        assert_eq!(confirmations.spend(&token, "pay", CALL, at(3)), Token::Worthless);
+    }
+
+    #[test]
+    fn a_question_that_the_caller_did_not_answer_has_to_be_put_again() {
+        let (mut confirmations, token, rules) = asked();
+        confirmations.agent_said("I will pay 40 euros, is that right?", 3);
+        assert_eq!(confirmations.caller_said("Hm, what is my balance?", 4, at(2), &rules), None);
+        confirmations.agent_said("Your balance is ten. I will pay 40 euros, is that right?", 4);
+        assert_eq!(confirmations.caller_said("um", 5, at(3), &rules), None, "no answer yet");
+        assert_eq!(confirmations.caller_said("yes", 6, at(3), &rules), Some(Verdict::Granted));
+        assert_eq!(confirmations.spend(&token, "pay", CALL, at(3)), Token::Granted);
+        let (mut confirmations, token, rules) = asked();
+        confirmations.agent_said("I will pay 40 euros, is that right?", 3);
+        confirmations.caller_said("Hm, what is my balance?", 4, at(2), &rules);
+        assert_eq!(confirmations.caller_said("yes", 5, at(3), &rules), Some(Verdict::Unheard));
+        assert_eq!(confirmations.spend(&token, "pay", CALL, at(3)), Token::Open);
+    }
+
+    #[test]
+    fn a_key_for_a_menu_answers_the_menu() {
+        let (mut confirmations, token, rules) = asked();
+        confirmations.agent_said("I will pay 40 euros, is that right?", 3);
+        confirmations.caller_said("I need somebody in your office", 4, at(2), &rules);
+        confirmations.agent_said("For sales press 1, for support press 2.", 4);
+        assert_eq!(confirmations.caller_pressed('1', 5, at(3), &rules), None);
+        assert_eq!(confirmations.spend(&token, "pay", CALL, at(3)), Token::Worthless);
+    }
+
+    #[test]
+    fn what_was_said_behind_a_clip_counts() {
+        for (said, verdict) in [
+            ("", Some(Verdict::Granted)),
+            ("Press 1 for yes or 2 for no.", Some(Verdict::Granted)),
+            ("So I pay 400 euros.", Some(Verdict::Unheard)),
+            ("Are you still there?", None),
+        ] {
+            let rules = ConfirmRules::default();
+            let mut confirmations = Confirmations::default();
+            let proposal = Proposal { by_engine: true, ..proposal(CALL, "Pay 40 euros?") };
+            confirmations.ask(proposal, 3, Timestamp::UNIX_EPOCH, &rules).unwrap();
+            confirmations.agent_said("One moment.", 3);
+            confirmations.was_heard("Pay 40 euros?");
+            confirmations.agent_said(said, 3);
+            assert_eq!(confirmations.caller_said("yes", 4, at(2), &rules), verdict, "{said}");
+        }
     }
 
     #[test]
     fn a_question_that_the_caller_talked_into_was_not_heard() {
         let (mut confirmations, _, rules) = asked();
-        confirmations.agent_said("I will pay 40 euros, is that right?");
+        confirmations.agent_said("I will pay 40 euros, is that right?", 3);
         confirmations.was_cut();
         assert_eq!(confirmations.caller_said("yes", 4, at(2), &rules), Some(Verdict::Unheard));
     }

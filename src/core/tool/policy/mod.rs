@@ -13,8 +13,10 @@ mod asking;
 mod audit;
 mod authority;
 mod confirm;
+mod earlier;
 mod envelope;
 mod judge;
+mod read_back;
 mod residency;
 mod rules;
 mod secrets;
@@ -34,7 +36,7 @@ pub use settle::Settled;
 
 use super::{
     CallAction, Failure, Memory, Mode, ToolCall, ToolError, ToolKind, ToolSpec, UnknownArgs,
-    budget::Spending,
+    budget::{Exceeded, Spending},
     canonical,
     loops::LoopGuard,
     replay::{Arrival, Replay, replayed},
@@ -48,6 +50,7 @@ use crate::{
 use approved::Ticket;
 use authority::{Approval, Authority};
 use confirm::{Confirmations, Token};
+use earlier::Earlier;
 use envelope::Meta;
 use jiff::Timestamp;
 use secrets::Secrets;
@@ -101,6 +104,7 @@ pub struct CallPolicy {
     spending: Spending,
     loops: LoopGuard,
     replay: Replay<ToolCallId>,
+    earlier: Earlier,
     confirmations: Confirmations,
     authority: Authority,
     memory: Arc<Memory>,
@@ -186,6 +190,7 @@ impl CallPolicy {
             turns: Turns::default(),
             loops: LoopGuard::default(),
             replay: Replay::default(),
+            earlier: Earlier::default(),
             confirmations: Confirmations::default(),
             authority,
             running: HashMap::new(),
@@ -206,11 +211,15 @@ impl CallPolicy {
         if let Some(entry) = self.toolbox.entry(&call.name) {
             audit.tool(&entry.spec);
         }
+        let turn = self.turns.id();
         let arguments = match decode(call) {
             Ok(arguments) => arguments,
-            Err(failure) => return self.stop(id, call, audit, (failure, Vec::new())),
+            Err(failure) => {
+                self.spending.arrives(&turn);
+                return self.stop(id, call, audit, (self.within_budget(&turn, failure), Vec::new()));
+            }
         };
-        let key = self.key(call, &arguments);
+        let key = self.earlier_key(call, &arguments).unwrap_or_else(|| self.key(call, &arguments));
         // A hash over few possible arguments can be undone by trying them, so only ids are told.
         if key.starts_with("provider:") {
             audit.idempotency_key.clone_from(&key);
@@ -227,9 +236,10 @@ impl CallPolicy {
                 return self.stop(id, call, audit, (failure.into(), Vec::new()));
             }
         }
+        self.spending.arrives(&turn);
         let candidate = match self.check(call, arguments, &mut audit, wall) {
             Ok(candidate) => candidate,
-            Err(failure) => return self.stop(id, call, audit, (failure, Vec::new())),
+            Err(failure) => return self.stop(id, call, audit, (self.within_budget(&turn, failure), Vec::new())),
         };
         self.decide(id, candidate, key, now)
     }
@@ -281,7 +291,7 @@ impl CallPolicy {
     }
 
     pub fn agent_said(&mut self, text: &str) {
-        self.confirmations.agent_said(text);
+        self.confirmations.agent_said(text, self.turns.number());
     }
 
     /// The engine puts the open question now; `false` if it has, and the caller has said nothing since.
@@ -318,16 +328,10 @@ impl CallPolicy {
         // Another agent counts its calls and its utterances anew: an id of its own that looks like
         // one of the former agent's is not the same call, and may be of a tool it does not have.
         self.replay = Replay::default();
+        self.earlier.forget();
         self.turns.forget_all();
         self.opening.answers = answers;
         (self.toolbox, self.rules) = (toolbox, rules);
-    }
-
-    /// The same agent goes on in another session, which counts its calls and its utterances anew.
-    pub fn change_sessions(&mut self, answers: AnswerLimits) {
-        self.replay = Replay::default();
-        self.turns.forget_all();
-        self.opening.answers = answers;
     }
 
     /// The context that has the call now may keep another PIN of the same caller. Wrong ones count on.
@@ -396,9 +400,7 @@ impl CallPolicy {
             return Err(Failure::new(ToolError::Validation, message).into());
         }
         let turn = self.turns.id();
-        self.spending
-            .check(&turn, spec.kind == ToolKind::Retrieval)
-            .map_err(|exceeded| Box::new(Failure::new(ToolError::BudgetExceeded, exceeded.to_string())))?;
+        self.spending.check(&turn, spec.kind == ToolKind::Retrieval).map_err(beyond)?;
         if let Some(found) = self.loops.check(&turn, &spec.name, &checked.arguments) {
             let mut failure = Failure::new(ToolError::LoopDetected, found.message(&spec.name));
             failure.details = json!({ "loopType": found.kind.label(), "count": found.count });
@@ -424,6 +426,7 @@ impl CallPolicy {
             && let Some(asked_in) = self.confirmations.asked_in()
             && self.turns.awaits_words_after(asked_in, now)
         {
+            self.spending.waits(&self.turns.id());
             return Admission::Wait { until: now + WORDS_MAX };
         }
         let approval = match token {
@@ -482,8 +485,11 @@ impl CallPolicy {
             return self.stop(id, call, audit, (failure.into(), Vec::new()));
         }
         let (turn, spec) = (self.turns.id(), &entry.spec);
-        self.spending.count(&turn, spec.kind == ToolKind::Retrieval);
+        if spec.kind == ToolKind::Retrieval {
+            self.spending.looks_up(&turn);
+        }
         self.loops.count(&turn, &spec.name, &arguments);
+        self.earlier.has_run(&spec.name, canonical::arguments_digest(&arguments), &key);
         let dispatched = (!spec.wait && remote.is_none()).then(|| {
             let done = super::Done { data: json!({ "status": "dispatched" }), ..Default::default() };
             self.text(envelope::success(&done, self.meta(spec, Duration::ZERO)))
@@ -498,6 +504,11 @@ impl CallPolicy {
     }
 
     // ---- Small steps ----
+
+    /// Why a call is refused, unless it is one too many of this turn anyway.
+    fn within_budget(&self, turn: &str, failure: Box<Failure>) -> Box<Failure> {
+        self.spending.check(turn, false).map_or_else(beyond, |()| failure)
+    }
 
     fn wall(&self, now: Instant) -> Timestamp {
         let since = now.saturating_duration_since(self.began.0);
@@ -515,13 +526,11 @@ impl CallPolicy {
     }
 
     fn key(&self, call: &ToolCall, arguments: &Map<String, Value>) -> String {
-        // A provider without ids lets the name stand in for one.
-        let provider_id = Some(call.id.as_str()).filter(|id| *id != call.name);
         // An id is kept as long as the call lasts, and stands in the audit line.
         let short =
-            provider_id.map(|id| if id.len() > ID_BYTES_MAX { canonical::digest_of(id) } else { id.to_owned() });
+            call.provider_id().map(|id| if id.len() > ID_BYTES_MAX { canonical::digest_of(id) } else { id.to_owned() });
         let provider_id = short.as_deref();
-        canonical::idempotency_key(provider_id, &call.name, arguments, &self.turns.id())
+        self.earlier.of_this_session(canonical::idempotency_key(provider_id, &call.name, arguments, &self.turns.id()))
     }
 
     fn meta<'a>(&'a self, spec: &'a ToolSpec, duration: Duration) -> Meta<'a> {
@@ -559,6 +568,13 @@ impl CallPolicy {
         let tool = self.toolbox.entry(&call.name).map(|entry| entry.spec.name.clone());
         Answer { id, output: self.text(envelope), tool, error, actions: Vec::new(), audit }
     }
+}
+
+/// The caller waits while a model goes in circles, so it is told what to do instead.
+fn beyond(exceeded: Exceeded) -> Box<Failure> {
+    let mut failure = Failure::new(ToolError::BudgetExceeded, exceeded.to_string());
+    failure.details = json!({ "next": "Call no tool before the caller has answered; tell them what you know." });
+    failure.into()
 }
 
 /// Step 1: from the model's text to an object.

@@ -84,7 +84,9 @@ impl CallPolicy {
     ) -> (Failure, Vec<CallAction>) {
         let entry = Arc::clone(&ticket.entry);
         let spec = &entry.spec;
-        self.spending.give_back(&ticket.turn, spec.kind == ToolKind::Retrieval);
+        if spec.kind == ToolKind::Retrieval {
+            self.spending.give_back(&ticket.turn);
+        }
         ticket.audit.gate_decision = Some("fail");
         ticket.audit.duration = 0;
         match kind {

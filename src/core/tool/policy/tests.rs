@@ -98,6 +98,11 @@ impl Desk {
         Self { policy: CallPolicy::new(toolbox(specs), Arc::new(rules), opening, began), now }
     }
 
+    /// Its agent may make any number of calls in a turn.
+    fn without_budget(&mut self) {
+        self.policy.spending = Spending::new(Budgets { retrieval: 99, total: 99 });
+    }
+
     fn after(&mut self, ms: u64) -> &mut Self {
         self.now += Duration::from_millis(ms);
         self

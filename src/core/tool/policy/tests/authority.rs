@@ -109,6 +109,7 @@ fn a_tool_can_require_a_stronger_proof() {
     let strict = ToolSpec { requires_authorization: AuthState::Validated, ..hours() };
     let asked = ToolSpec { requires_authorization: AuthState::Authenticated, ..book() };
     let mut desk = Desk::new([strict, asked]);
+    desk.without_budget();
     let answer = desk.answered("a", "hours", r#"{"query":"x"}"#);
     assert_eq!(answer.error, Some(ToolError::Deferred));
     assert_eq!(envelope(&answer)["error"]["details"], json!({ "route": "defer", "needs": "authentication" }));

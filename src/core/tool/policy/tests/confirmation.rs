@@ -37,8 +37,27 @@ fn a_preview_keeps_secrets() {
     };
     let mut desk = Desk::new([spec]);
     let request = desk.asked("id", "book", r#"{"card_number":"4111222233334444","amount":12.5}"#);
-    assert_eq!(request["preview"], "Charge a card: card number ***, amount 12.5?");
+    assert_eq!(request["preview"], "Book: card number ***, amount 12.5?");
     assert_eq!(request["args"], json!({ "card_number": "***", "amount": 12.5 }));
+}
+
+/// Without a sentence of the operator's, the name of the tool and its values are said: no JSON, and no words of its author.
+#[test]
+fn a_question_that_nobody_wrote_is_made_for_ears() {
+    let anything = json!({ "entities": {}, "names": {}, "place": {}, "to": {}, "urgent": {} });
+    let spec = ToolSpec {
+        name: "memory.create_entities".into(),
+        parameters: object(anything, &[]),
+        confirm_template: None,
+        description: "Create multiple new entities in the knowledge graph.".into(),
+        ..book()
+    };
+    let mut desk = Desk::new([spec]);
+    let arguments =
+        r#"{"entities":[{"a":1},{"b":2}],"names":["Ann","Bob"],"place":{"x":1,"y":2},"to":"Jo","urgent":true}"#;
+    let request = desk.asked("id", "memory.create_entities", arguments);
+    let question = "Create entities: 2 entities, names Ann, Bob, place with 2 details, to Jo, urgent true?";
+    assert_eq!(request["preview"], question);
 }
 
 /// P answer 4: what a value holds is not read as a template.
@@ -107,6 +126,7 @@ fn a_token_is_good_for_what_was_asked_alone() {
 #[test]
 fn a_token_that_is_no_text_is_none() {
     let mut desk = Desk::new([book()]);
+    desk.without_budget();
     desk.asked("a", "book", TABLE);
     desk.caller("yes");
     for strange in ["true", "null", "{}", "[\"\"]", "1"] {
@@ -166,8 +186,8 @@ fn words_that_do_not_come_are_no_yes() {
 fn a_key_confirms() {
     let mut desk = Desk::new([book()]);
     let first = token(&desk.asked("a", "book", TABLE));
-    assert_eq!(desk.policy.caller_pressed('7', desk.now), None);
     assert_eq!(desk.policy.caller_pressed('1', desk.now), Some(Verdict::Granted));
+    assert_eq!(desk.policy.caller_pressed('7', desk.now), None);
     desk.runs("b", "book", &table(&first));
     let second = token(&desk.asked("c", "book", r#"{"day":"Monday","people":2}"#));
     assert_eq!(desk.policy.caller_pressed('2', desk.now), Some(Verdict::Declined));
@@ -202,13 +222,14 @@ fn a_second_question_in_one_turn_has_to_wait() {
 #[test]
 fn a_yes_to_another_question_does_not_count() {
     let mut desk = Desk::new([book()]);
-    let token = token(&desk.asked("a", "book", TABLE));
+    let first = token(&desk.asked("a", "book", TABLE));
     desk.policy.agent_said("Would you like to hear our specials?");
-    assert_eq!(desk.caller("yes"), Some(Verdict::Unheard));
-    assert_eq!(desk.policy.caller_pressed('1', desk.now), Some(Verdict::Unheard));
-    assert_eq!(desk.refused("b", "book", &table(&token)), ToolError::ConfirmationRequired);
+    assert_eq!(desk.caller("yes"), None);
+    assert_eq!(desk.policy.caller_pressed('1', desk.now), None);
+    let second = token(&desk.asked("b", "book", &table(&first)));
     desk.policy.agent_said("So I will book a table on Friday for 4 people, right?");
     assert_eq!(desk.caller("yes"), Some(Verdict::Granted));
+    desk.runs("c", "book", &table(&second));
 }
 
 /// P answer 3: another agent asks its own questions.

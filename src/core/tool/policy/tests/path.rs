@@ -6,6 +6,7 @@ use super::*;
 #[test]
 fn what_cannot_be_read_is_answered_with_validation() {
     let mut desk = Desk::new([hours()]);
+    desk.without_budget();
     assert_eq!(desk.refused("id", "", "{}"), ToolError::Validation);
     for unreadable in ["{", "[]", "null", "3", "\"{}\"", "{\"query\":}", "undefined"] {
         assert_eq!(desk.refused("id", "hours", unreadable), ToolError::Validation, "{unreadable}");
@@ -60,6 +61,7 @@ fn a_tool_that_is_not_listed_is_answered_like_one_that_does_not_exist() {
     let mut desk = Desk::new([]);
     let version = registry.version().to_owned();
     desk.policy.change_hands(Arc::new(registry.toolbox(["hours"])), Arc::default(), AnswerLimits::default());
+    desk.without_budget();
     for arguments in [TABLE, "{}", "", "[", r#"{"confirmationToken":"x"}"#] {
         let mut told = |name: &str| {
             let answer = desk.answered("provider-1", name, arguments);
@@ -127,6 +129,7 @@ fn unknown_arguments_are_refused_where_the_manifest_says_so() {
 #[test]
 fn arguments_of_the_wrong_kind_are_refused() {
     let mut desk = Desk::new([hours()]);
+    desk.without_budget();
     for wrong in [r#"{"query":"x","top_k":"3"}"#, r#"{"query":3}"#, r#"{"query":"x","top_k":11}"#, "{}"] {
         assert_eq!(desk.refused("id", "hours", wrong), ToolError::Validation, "{wrong}");
     }
@@ -164,27 +167,39 @@ fn the_token_never_reaches_a_tool() {
 /// P14, P22, P answer 1: two look-ups and three calls per turn of the caller, counted when they are
 /// admitted; what is stopped earlier costs nothing.
 #[test]
-fn budgets_count_what_is_admitted_in_a_turn() {
+fn budgets_count_every_call_of_a_turn() {
     let mut desk = Desk::new([hours(), on_call("wave"), book()]);
     let ask = |n: u32| format!(r#"{{"query":"{n}"}}"#);
-    for stopped in 0..5 {
-        desk.refused("x", "hours", "{}");
-        desk.refused("x", "nothing", &ask(stopped));
-    }
-    assert_eq!(desk.refused("x", "book", TABLE), ToolError::ConfirmationRequired);
     desk.runs("a", "hours", &ask(1));
     desk.runs("b", "hours", &ask(2));
     let answer = desk.answered("c", "hours", &ask(3));
     let error = envelope(&answer)["error"].clone();
     assert_eq!(
-        error,
-        json!({ "type": "BUDGET_EXCEEDED", "message": "Voice retrieval budget exceeded (max 2 per turn)", "retryable": false })
+        (&error["type"], &error["message"], &error["retryable"]),
+        (&json!("BUDGET_EXCEEDED"), &json!("Voice retrieval budget exceeded (max 2 per turn)"), &json!(false))
     );
-    desk.runs("provider-d", "wave", "{}");
     let answer = desk.answered("provider-e", "wave", "{}");
     assert_eq!(envelope(&answer)["error"]["message"], "Voice call budget exceeded (max 3 per turn)");
     desk.caller("and then?");
     desk.runs("f", "hours", &ask(3));
+}
+
+/// P22: refused ones too, whatever they are refused for.
+#[test]
+fn a_model_in_circles_is_stopped() {
+    let mut desk = Desk::new([hours(), on_call("wave"), book()]);
+    for (name, arguments, refusal) in [
+        ("nothing", "{}", ToolError::NotFound),
+        ("hours", "{}", ToolError::Validation),
+        ("book", TABLE, ToolError::ConfirmationRequired),
+        ("nothing", r#"{"a":1}"#, ToolError::BudgetExceeded),
+        ("hours", "no object", ToolError::BudgetExceeded),
+        ("wave", "{}", ToolError::BudgetExceeded),
+    ] {
+        assert_eq!(desk.refused("x", name, arguments), refusal, "{name} {arguments}");
+    }
+    desk.caller("and then?");
+    desk.runs("provider-e", "wave", "{}");
 }
 
 /// P22, P answer 1: a key is a turn of the caller as well as a word.

@@ -44,6 +44,16 @@ fn a_name_is_no_id() {
     desk.runs("opening_hours", "opening_hours", r#"{"query":"y"}"#);
 }
 
+/// An id that a codec gave to a call without one tells nothing: equal calls of a turn are one.
+#[test]
+fn a_call_without_an_id_is_known_by_its_content() {
+    let mut desk = Desk::new([hours()]);
+    let first = desk.runs("unnamed-0123456789", "hours", X);
+    assert!(first.idempotency_key().starts_with("hash:"));
+    assert!(matches!(desk.admit("unnamed-9876543210", "hours", X).1, Admission::Attached));
+    desk.runs("unnamed-0123456789", "hours", r#"{"query":"y"}"#);
+}
+
 /// P answer 6: the stored envelope goes out again, marked; it costs nothing and asks nothing of the call.
 #[test]
 fn a_repeat_is_answered_and_does_nothing() {
@@ -173,4 +183,41 @@ fn services_are_given_a_key_that_no_other_telephone_call_has() {
     };
     assert_ne!(key("one"), key("two"));
     assert_eq!(key("one"), key("one"));
+}
+
+/// A session that is lost takes its model's knowledge of a call with it; what it asked for happens once all the same.
+#[test]
+fn another_session_that_makes_the_same_call_gets_what_comes_of_the_first() {
+    let mut desk = Desk::new([hours()]);
+    let first = desk.runs("provider-1", "hours", X);
+    desk.policy.change_sessions(AnswerLimits::default());
+    let (second, admission) = desk.admit("another-1", "hours", r#" {"query": "x"} "#);
+    assert!(matches!(admission, Admission::Attached), "it waits for the first");
+    let settled = desk.after(300).policy_settle(first.id(), found());
+    assert_eq!(settled.answers.iter().map(|answer| answer.id).collect::<Vec<_>>(), [first.id(), second]);
+    assert_eq!(envelope(&desk.answered("another-2", "hours", X))["meta"]["replayed"], true, "it has run");
+    desk.runs("another-3", "hours", r#"{"query":"y"}"#);
+    desk.policy.agent_answered();
+    desk.caller("once more");
+    desk.runs("another-4", "hours", X);
+}
+
+#[test]
+fn what_still_runs_is_joined_however_much_was_said_since() {
+    let mut desk = Desk::new([hours()]);
+    desk.runs("provider-1", "hours", X);
+    desk.policy.change_sessions(AnswerLimits::default());
+    desk.policy.agent_answered();
+    desk.caller("and?");
+    assert!(matches!(desk.admit("another-1", "hours", X).1, Admission::Attached));
+}
+
+/// Providers count their calls anew in each session.
+#[test]
+fn an_id_is_one_of_its_own_session() {
+    let mut desk = Desk::new([hours()]);
+    let first = desk.runs("call_00001", "hours", X);
+    desk.policy.change_sessions(AnswerLimits::default());
+    let second = desk.runs("call_00001", "hours", r#"{"query":"y"}"#);
+    assert_ne!(first.service_key(), second.service_key(), "no service takes them for the same");
 }
