@@ -23,6 +23,7 @@ extern crate self as offhook;
 
 pub mod asterisk;
 pub mod config;
+mod connections;
 pub mod doctor;
 pub mod engine;
 #[cfg(any(test, fuzzing))]
@@ -32,6 +33,7 @@ pub mod http;
 pub mod llm;
 pub mod mcp;
 pub mod outbound;
+
 pub mod provider;
 pub mod records;
 pub mod remote;

@@ -83,6 +83,8 @@ pub enum Refusal {
     Closed,
     /// Said nothing in time.
     Silent,
+    /// Had said nothing when others needed its place.
+    Crowded,
     /// What it said first was not which call it is.
     NotAnId,
     /// Its first bytes were not of the protocol.
@@ -96,13 +98,22 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    pub const ALL: [Self; 7] =
-        [Self::Closed, Self::Silent, Self::NotAnId, Self::Malformed, Self::TooLate, Self::NotWanted, Self::NoCodec];
+    pub const ALL: [Self; 8] = [
+        Self::Closed,
+        Self::Silent,
+        Self::Crowded,
+        Self::NotAnId,
+        Self::Malformed,
+        Self::TooLate,
+        Self::NotWanted,
+        Self::NoCodec,
+    ];
 
     pub const fn label(self) -> &'static str {
         match self {
             Self::Closed => "closed",
             Self::Silent => "silent",
+            Self::Crowded => "crowded",
             Self::NotAnId => "not_an_id",
             Self::Malformed => "malformed",
             Self::TooLate => "too_late",

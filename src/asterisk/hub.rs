@@ -16,7 +16,11 @@ use super::{
     rtp::{self, Numbering},
     setup::{ExpectedAudio, MediaPorts, RtpPort, WebSocketPort},
 };
-use crate::{audio::Format, config::MediaConfig};
+use crate::{
+    audio::Format,
+    config::MediaConfig,
+    connections::{ConnectionEntry, ConnectionTable},
+};
 use bytes::BytesMut;
 use reqwest::Url;
 use std::{
@@ -32,7 +36,7 @@ use std::{
 use tokio::{
     io::AsyncReadExt,
     net::{TcpListener, TcpStream, UdpSocket},
-    sync::{Semaphore, mpsc, oneshot},
+    sync::{mpsc, oneshot},
     time::{sleep, timeout},
 };
 use tokio_util::{
@@ -45,10 +49,15 @@ use uuid::Uuid;
 /// first thing it writes.
 const ID_WAIT: Duration = Duration::from_secs(2);
 
-/// Connections at once that have not said their UUID, or, where the dialplan made them, not shown their rate. Further ones
-/// wait in the system's backlog, hardly longer than [`ID_WAIT`] per round: a burst of real calls is delayed by milliseconds,
-/// and whoever holds connections open costs no more than this.
-const UNIDENTIFIED: usize = 64;
+/// Connections at once that have not said their UUID, or, where the dialplan made them, not shown their rate. Each costs a file
+/// descriptor. Beyond it, the one that has been silent longest is closed, first of the address that has most of them.
+const UNIDENTIFIED: usize = 256;
+
+/// No connection is closed for another one before: a burst of real calls, which all say their UUID in this time, waits.
+const ID_GRACE: Duration = Duration::from_millis(250);
+
+/// A burst of real calls takes all places for less.
+const CROWDED_AFTER: Duration = Duration::from_secs(1);
 
 /// Calls straight from the dialplan that the engine has not looked at yet; it does so at once, so
 /// this many means that it is stuck, and the next one goes back to the dialplan.
@@ -94,8 +103,7 @@ struct Shared {
     walk_ins: mpsc::Sender<WalkIn>,
     pulse: Arc<Pulse>,
     counters: Arc<MediaCounters>,
-    /// Connections that have not said their UUID.
-    unidentified: Arc<AtomicUsize>,
+    unidentified: Arc<ConnectionTable>,
     open_legs: Arc<AtomicUsize>,
     open_websockets: Arc<AtomicUsize>,
     /// The last accept worked.
@@ -129,7 +137,7 @@ impl MediaHub {
             pulse: Arc::default(),
             counters,
             accepting: AtomicBool::new(true),
-            unidentified: Arc::default(),
+            unidentified: ConnectionTable::new(UNIDENTIFIED),
             open_legs: Arc::default(),
             open_websockets: Arc::default(),
         });
@@ -184,6 +192,8 @@ impl MediaHub {
     pub fn trouble(&self) -> Option<&'static str> {
         if !self.shared.accepting.load(Relaxed) {
             Some("AudioSocket connections cannot be accepted; are there file descriptors left?")
+        } else if self.shared.unidentified.full_for() >= CROWDED_AFTER {
+            Some("media.audiosocket.bind is crowded by connections that do not say their call; who connects to it?")
         } else if self.ports.is_exhausted() {
             Some("every port of media.rtp.ports is in use")
         } else {
@@ -194,7 +204,7 @@ impl MediaHub {
     pub fn open(&self) -> OpenMedia {
         OpenMedia {
             audiosocket_legs: self.shared.open_legs.load(Relaxed),
-            unidentified: self.shared.unidentified.load(Relaxed),
+            unidentified: self.shared.unidentified.taken(),
             expected: self.shared.expected().len(),
             rtp_ports: self.ports.leased(),
             websocket_legs: self.shared.open_websockets.load(Relaxed),
@@ -303,11 +313,8 @@ impl Drop for Tally {
 }
 
 async fn accept(listener: TcpListener, shared: Arc<Shared>, token: CancellationToken) {
-    let permits = Arc::new(Semaphore::new(UNIDENTIFIED));
     loop {
-        // The semaphore is never closed.
-        let Ok(permit) = permits.clone().acquire_owned().await else { return };
-        let (stream, from) = match listener.accept().await {
+        let (mut stream, from) = match listener.accept().await {
             Ok(accepted) => {
                 shared.accepting.store(true, Relaxed);
                 accepted
@@ -320,25 +327,36 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, token: CancellationT
                 continue;
             }
         };
+        let is_late = |entry: &ConnectionEntry| entry.active().elapsed() >= ID_GRACE;
+        let permit = shared.unidentified.enter(from.ip(), is_late).await;
         let (shared, token) = (shared.clone(), token.clone());
-        let unidentified = Tally::new(&shared.unidentified);
         tokio::spawn(async move {
-            let mut stream = stream;
             let mut inbox = BytesMut::new();
-            let introduced = token.run_until_cancelled(introduce(&mut stream, &mut inbox, &shared)).await;
-            drop((permit, unidentified));
+            let introduced = tokio::select! {
+                biased;
+                () = token.cancelled() => return,
+                introduced = introduce(&mut stream, &mut inbox, &permit.entry, &shared) => introduced,
+                () = permit.entry.shown_out() => Err(Refusal::Crowded),
+            };
+            drop(permit);
             match introduced {
-                Some(Ok((id, format))) => serve(stream, inbox, id, format, &shared).await,
-                Some(Err(refusal)) => refuse(&shared, refusal, from),
-                None => {}
+                Ok((id, format)) => serve(stream, inbox, id, format, &shared).await,
+                Err(refusal) => refuse(&shared, refusal, from),
             }
         });
     }
 }
 
 /// Which call this connection is, and what it is to be where no call expects it: then it says so by its first audio.
-async fn introduce(stream: &mut TcpStream, inbox: &mut BytesMut, shared: &Shared) -> Result<(Uuid, Format), Refusal> {
+async fn introduce(
+    stream: &mut TcpStream,
+    inbox: &mut BytesMut,
+    entry: &ConnectionEntry,
+    shared: &Shared,
+) -> Result<(Uuid, Format), Refusal> {
     let id = identify(stream, inbox).await?;
+    // The rate is in the first audio, which a connection that is silent altogether may not crowd out.
+    entry.touch();
     let expected = shared.expected().contains_key(&id);
     let format =
         if expected { Format::SLIN8 } else { audiosocket::format_of_dialplan(stream, inbox, &shared.counters).await };

@@ -105,7 +105,7 @@ pub(super) struct Limits {
     /// The longest message of a client, in bytes.
     #[schemars(range(min = 65_536, max = 16_777_216), extend("default" = defaults::VAM_MESSAGE_BYTES))]
     pub message_bytes: Option<u64>,
-    /// Connections at once. The next one waits until one has ended.
+    /// Connections at once. Beyond it, one that has shown no token is closed; where all have, the next one waits.
     #[schemars(range(min = 1, max = 10_000), extend("default" = defaults::VAM_CONNECTIONS))]
     pub connections: Option<u64>,
 }

@@ -22,7 +22,7 @@ mod guard;
 mod login;
 mod pages;
 mod plain;
-mod rate;
+pub(crate) mod rate;
 mod routes;
 mod serve;
 mod site;

@@ -9,7 +9,7 @@ use std::{
 use tokio::time::Instant;
 
 /// A table of buckets that cannot outgrow `keys_max`: beyond it newcomers share one bucket.
-pub(super) struct Rates<K> {
+pub(crate) struct Rates<K> {
     burst: f64,
     per_second: f64,
     keys_max: usize,

@@ -25,8 +25,21 @@ const SESSIONS_FORGOTTEN: Definition = Definition::new(
 );
 const UNASKED: Definition = Definition::new(
     "offhook_vam_connections_unasked_total",
-    "Connections by gRPC that were closed because nothing was asked on them within twenty seconds, be it that TLS or HTTP/2 was \
-     not begun.",
+    "Connections by gRPC without a token that were closed because nothing was asked on them for twenty seconds, be it that TLS or \
+     HTTP/2 was not begun.",
+);
+const SHOWN_OUT: Definition = Definition::new(
+    "offhook_vam_connections_shown_out_total",
+    "Connections by gRPC without a token that were closed because others needed their place: as many were open as \
+     vam.limits.connections allows.",
+);
+const CONNECTIONS_WAITED: Definition = Definition::new(
+    "offhook_vam_connections_waited_total",
+    "Connections by gRPC that had to wait for a place: as many clients with a token were there as vam.limits.connections allows.",
+);
+const GUESSES_REFUSED: Definition = Definition::new(
+    "offhook_vam_guesses_refused_total",
+    "Requests by gRPC whose token was not looked at, because too many wrong ones had come from their network.",
 );
 const STUCK: Definition = Definition::new(
     "offhook_vam_streams_stuck_total",
@@ -107,6 +120,9 @@ pub struct VamCounters {
     pub(super) sessions: IntGauge,
     pub(super) sessions_forgotten: IntCounter,
     pub(super) unasked: IntCounter,
+    pub(super) shown_out: IntCounter,
+    pub(super) connections_waited: IntCounter,
+    pub(super) guesses_refused: IntCounter,
     pub(super) stuck: IntCounter,
     pub(super) audio_dropped: IntCounter,
     pub(super) results_dropped: IntCounter,
@@ -133,6 +149,9 @@ impl VamCounters {
             sessions: SESSIONS.register_int_gauge(registry),
             sessions_forgotten: SESSIONS_FORGOTTEN.register_counter(registry),
             unasked: UNASKED.register_counter(registry),
+            shown_out: SHOWN_OUT.register_counter(registry),
+            connections_waited: CONNECTIONS_WAITED.register_counter(registry),
+            guesses_refused: GUESSES_REFUSED.register_counter(registry),
             stuck: STUCK.register_counter(registry),
             audio_dropped: AUDIO_DROPPED.register_counter(registry),
             results_dropped: RESULTS_DROPPED.register_counter(registry),

@@ -12,19 +12,20 @@ use super::{
         vani_session_service_server::VaniSessionServiceServer, vani_stream_service_server::VaniStreamServiceServer,
     },
 };
-use crate::config::{VamConfig, VamTls};
+use crate::{
+    config::{VamConfig, VamTls},
+    connections::{ConnectionEntry, ConnectionPermit, ConnectionTable, Full},
+    http::rate::Rates,
+};
 use futures_util::{Stream, stream};
-use prometheus::IntCounter;
 use secrecy::ExposeSecret as _;
 use sha2::{Digest as _, Sha256};
 use std::{
     future::Future,
     io,
+    net::IpAddr,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -32,11 +33,10 @@ use subtle::{Choice, ConstantTimeEq as _};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Sleep, sleep},
+    time::{Instant, Sleep, sleep},
 };
 use tonic::{
-    Request, Status,
+    Extensions, Request, Status,
     service::{
         Interceptor,
         interceptor::{InterceptedService, InterceptorLayer},
@@ -47,8 +47,15 @@ use tonic::{
 /// A client that is gone without a word frees its place after this and the time it has to answer.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(30);
 const KEEPALIVE_MAX: Duration = Duration::from_secs(10);
-/// From a connection to its first request, with TLS and HTTP/2 in between. Who opens one early and asks later opens another.
-const FIRST_REQUEST_MAX: Duration = Duration::from_secs(20);
+/// How long a connection without a token may stay without a request. For the first one, TLS and HTTP/2 are in between; a client that
+/// asks later opens another one.
+const STRANGER_IDLE_MAX: Duration = Duration::from_secs(20);
+/// Wrong tokens of one network at once and after that. A client with a mistake in its settings tries again every second or so.
+const GUESSES: u32 = 30;
+const GUESSES_PER_SECOND: f64 = 1.0;
+/// Networks that are told apart; those beyond share one bucket.
+const NETWORKS_MAX: usize = 4_096;
+pub(super) const TOO_MANY_GUESSES: &str = "too many wrong tokens came from this address; try again in a few seconds";
 /// Requests of one connection at once, beside the streams of its sessions.
 const REQUESTS_MAX: u32 = 64;
 /// A result that is larger than it may be is an action that failed; beyond this the stream ends.
@@ -117,8 +124,7 @@ impl Prepared {
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), String> {
         let (config, counters) = (servers.config().clone(), servers.counters().clone());
-        let unasked = counters.unasked.clone();
-        let door = Door::new(&config, counters);
+        let door = Door::new(&config, counters.clone());
         let actions = VaniActionServiceServer::new(ActionService(servers))
             .max_decoding_message_size(config.limits.message_bytes)
             .max_encoding_message_size(config.limits.message_bytes);
@@ -150,7 +156,7 @@ impl Prepared {
             // Whoever begins a session says who they are in the message; the session's id lets a stream in.
             .add_optional_service(begins)
             .add_optional_service(streams);
-        let incoming = guests(listener, config.limits.connections, unasked);
+        let incoming = connections(listener, config.limits.connections, counters);
         router.serve_with_incoming_shutdown(incoming, shutdown).await.map_err(|error| error.to_string())
     }
 }
@@ -160,17 +166,53 @@ impl Prepared {
 pub(super) struct Door {
     /// Hashes, so that all comparisons take the same time whatever the lengths.
     tokens: Arc<[[u8; 32]]>,
+    /// Wrong tokens of each network.
+    guesses: Arc<Rates<IpAddr>>,
     counters: VamCounters,
+}
+
+/// Why a token does not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoEntry {
+    Unknown,
+    /// Its network showed so many wrong ones that it is not looked at.
+    TooMany,
 }
 
 impl Door {
     pub fn new(config: &VamConfig, counters: VamCounters) -> Self {
         let hash = |token: &secrecy::SecretString| Sha256::digest(token.expose_secret()).into();
-        Self { tokens: config.tokens.iter().map(hash).collect(), counters }
+        let guesses = Arc::new(Rates::new(GUESSES, GUESSES_PER_SECOND, NETWORKS_MAX));
+        Self { tokens: config.tokens.iter().map(hash).collect(), guesses, counters }
+    }
+
+    /// Looks at the token that came on a connection, and has the connection known if it is right.
+    ///
+    /// # Errors
+    /// It is not, or its network has guessed too often. A connection that is known is not held to what others of its network do.
+    pub fn admit(&self, token: Option<&str>, connection: Option<&Arc<ConnectionEntry>>) -> Result<(), NoEntry> {
+        let slowed = connection.filter(|connection| !connection.is_known()).map(|connection| connection.network());
+        if let Some(network) = slowed
+            && self.guesses.take(network, Instant::now()).is_err()
+        {
+            self.counters.guesses_refused.inc();
+            return Err(NoEntry::TooMany);
+        }
+        if !token.is_some_and(|token| self.knows(token)) {
+            self.counters.unauthenticated.inc();
+            return Err(NoEntry::Unknown);
+        }
+        if let Some(network) = slowed {
+            self.guesses.give_back(network);
+        }
+        if let Some(connection) = connection {
+            connection.know();
+        }
+        Ok(())
     }
 
     /// Looks at every token, so that time tells nothing about which is nearly right.
-    pub fn knows(&self, token: &str) -> bool {
+    fn knows(&self, token: &str) -> bool {
         let hash: [u8; 32] = Sha256::digest(token).into();
         self.tokens.iter().fold(Choice::from(0), |found, known| found | known.ct_eq(&hash)).into()
     }
@@ -183,33 +225,45 @@ impl Interceptor for Door {
             (Some(value), None) => value.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")),
             _ => None,
         };
-        if token.is_some_and(|(_, token)| self.knows(token.trim())) {
-            return Ok(request);
+        let token = token.map(|(_, token)| token.trim());
+        match self.admit(token, connection_of(request.extensions())) {
+            Ok(()) => Ok(request),
+            Err(NoEntry::Unknown) => {
+                Err(Status::unauthenticated("send one of vam.tokens as authorization: Bearer TOKEN"))
+            }
+            Err(NoEntry::TooMany) => Err(Status::resource_exhausted(TOO_MANY_GUESSES)),
         }
-        self.counters.unauthenticated.inc();
-        Err(Status::unauthenticated("send one of vam.tokens as authorization: Bearer TOKEN"))
     }
 }
 
-/// A request has come on its connection, whoever asks and for what.
+/// The connection by which a request came; none where a test asks without one.
+pub(super) fn connection_of(request: &Extensions) -> Option<&Arc<ConnectionEntry>> {
+    request.get::<ByConnection>().map(|ByConnection(entry)| entry)
+}
+
+/// A request has come on its connection: it is not the idlest one.
 #[allow(clippy::unnecessary_wraps, clippy::result_large_err)] // As interceptors are.
 fn arrives(request: Request<()>) -> Result<Request<()>, Status> {
-    if let Some(Asked(asked)) = request.extensions().get() {
-        asked.store(true, Ordering::Relaxed);
+    if let Some(connection) = connection_of(request.extensions()) {
+        connection.touch();
     }
     Ok(request)
 }
 
-/// Connections as they come, never more than `most` at once: the next ones wait in the system's queue.
-fn guests(listener: TcpListener, most: usize, unasked: IntCounter) -> impl Stream<Item = io::Result<Guest>> {
-    let places = Arc::new(Semaphore::new(most));
-    stream::unfold((listener, places), move |(listener, places)| {
-        let unasked = unasked.clone();
+/// Connections as they come, never more than `most` at once. A newcomer gets the place of one that has shown no token; where all
+/// have, it waits.
+fn connections(
+    listener: TcpListener,
+    most: usize,
+    counters: VamCounters,
+) -> impl Stream<Item = io::Result<GrpcConnection>> {
+    let table = ConnectionTable::new(most);
+    stream::unfold((listener, table), move |(listener, table)| {
+        let counters = counters.clone();
         async move {
-            let place = Arc::clone(&places).acquire_owned().await.ok()?;
-            let stream = loop {
+            let (stream, peer) = loop {
                 match listener.accept().await {
-                    Ok((stream, _)) => break stream,
+                    Ok(accepted) => break accepted,
                     Err(error) => {
                         tracing::debug!(%error, "a connection by gRPC was not accepted");
                         tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -218,61 +272,82 @@ fn guests(listener: TcpListener, most: usize, unasked: IntCounter) -> impl Strea
             };
             // Small messages go out at once.
             let _ = stream.set_nodelay(true);
-            let patience = Some(Box::pin(sleep(FIRST_REQUEST_MAX)));
-            let guest = Guest { stream, asked: Asked::default(), patience, unasked, _place: place };
-            Some((Ok(guest), (listener, places)))
+            let is_stranger = |entry: &ConnectionEntry| !entry.is_known();
+            let permit = match table.try_enter(peer.ip(), is_stranger) {
+                Ok(permit) => permit,
+                Err(Full) => {
+                    counters.connections_waited.inc();
+                    tracing::warn!(
+                        most,
+                        "as many clients are connected as vam.limits.connections allows; another one waits"
+                    );
+                    table.enter(peer.ip(), is_stranger).await
+                }
+            };
+            let patience = Some(Box::pin(sleep(STRANGER_IDLE_MAX)));
+            Some((Ok(GrpcConnection { stream, permit, patience, counters }), (listener, table)))
         }
     })
 }
 
-/// Whether something was asked on a connection; requests carry it.
-#[derive(Clone, Default)]
-struct Asked(Arc<AtomicBool>);
+/// Connection of a request, in its extensions.
+#[derive(Clone)]
+struct ByConnection(Arc<ConnectionEntry>);
 
-/// A connection that gives its place back when it ends, and ends when nothing is asked on it.
-struct Guest {
+/// A connection that gives its place back when it ends. Without a token it ends when nothing is asked on it for a while, or when
+/// its place is needed.
+struct GrpcConnection {
     stream: TcpStream,
-    asked: Asked,
-    /// Until something was asked.
+    permit: ConnectionPermit,
+    /// Until a token was shown.
     patience: Option<Pin<Box<Sleep>>>,
-    unasked: IntCounter,
-    _place: OwnedSemaphorePermit,
+    counters: VamCounters,
 }
 
-impl Guest {
+impl GrpcConnection {
     /// # Errors
-    /// The time for the first request is over.
+    /// The time for a request is over, or another one needs the place.
     fn wait(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let Some(patience) = &mut self.patience else { return Ok(()) };
-        let is_asked = self.asked.0.load(Ordering::Relaxed);
-        if !is_asked && patience.as_mut().poll(cx).is_pending() {
+        let entry = &self.permit.entry;
+        if entry.poll_shown_out(cx).is_ready() {
+            self.patience = None;
+            self.counters.shown_out.inc();
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "others need the place of this connection"));
+        }
+        if entry.is_known() {
+            self.patience = None;
             return Ok(());
         }
-        self.patience = None;
-        if is_asked {
-            return Ok(());
+        while patience.as_mut().poll(cx).is_ready() {
+            let until = entry.active() + STRANGER_IDLE_MAX;
+            if until <= Instant::now() {
+                self.patience = None;
+                self.counters.unasked.inc();
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "nothing was asked on this connection"));
+            }
+            patience.as_mut().reset(until);
         }
-        self.unasked.inc();
-        Err(io::Error::new(io::ErrorKind::TimedOut, "nothing was asked on this connection"))
+        Ok(())
     }
 }
 
-impl Connected for Guest {
-    type ConnectInfo = Asked;
+impl Connected for GrpcConnection {
+    type ConnectInfo = ByConnection;
 
     fn connect_info(&self) -> Self::ConnectInfo {
-        self.asked.clone()
+        ByConnection(Arc::clone(&self.permit.entry))
     }
 }
 
-impl AsyncRead for Guest {
+impl AsyncRead for GrpcConnection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.wait(cx)?;
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
-impl AsyncWrite for Guest {
+impl AsyncWrite for GrpcConnection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }

@@ -3,7 +3,7 @@
 use super::{
     actions::Actions,
     negotiation::{Agreed, Surroundings, degrade, negotiate, unavailable},
-    serve::Door,
+    serve::{Door, NoEntry, TOO_MANY_GUESSES, connection_of},
     servers::ActionServers,
     tool::Actioning,
     turns::Cue,
@@ -13,7 +13,7 @@ use super::{
         vani_session_service_server::VaniSessionService,
     },
 };
-use crate::{config::VamSessions, vam::counters::VamCounters};
+use crate::{config::VamSessions, connections::ConnectionEntry, vam::counters::VamCounters};
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, join_all};
 use std::{
@@ -121,13 +121,18 @@ impl Sessions {
         self.host.get()
     }
 
-    async fn begin(self: &Arc<Self>, request: SessionInitRequest) -> SessionInitResponse {
+    async fn begin(
+        self: &Arc<Self>,
+        request: SessionInitRequest,
+        by: Option<&Arc<ConnectionEntry>>,
+    ) -> SessionInitResponse {
         let knows = |name: &str| self.host().is_some_and(|host| host.knows_context(name));
-        let is_token = self.door.knows(&request.auth_token);
-        if !is_token {
-            self.counters.unauthenticated.inc();
-        }
         let session_id = request.session_id.clone();
+        let is_token = match self.door.admit(Some(&request.auth_token), by) {
+            Ok(()) => true,
+            Err(NoEntry::Unknown) => false,
+            Err(NoEntry::TooMany) => return refusal(session_id, SessionStatus::RateLimited, TOO_MANY_GUESSES),
+        };
         // What is known is not kept while others are asked.
         let negotiated = {
             let around = Surroundings {
@@ -288,7 +293,8 @@ impl VaniSessionService for SessionService {
         &self,
         request: Request<SessionInitRequest>,
     ) -> Result<Response<SessionInitResponse>, Status> {
-        let answer = self.0.begin(request.into_inner()).await;
+        let by = connection_of(request.extensions()).cloned();
+        let answer = self.0.begin(request.into_inner(), by.as_ref()).await;
         if !matches!(answer.status(), SessionStatus::Ok | SessionStatus::Degraded) {
             tracing::info!(
                 status = answer.status().as_str_name(),

@@ -4,6 +4,7 @@
 //! `AHEAD_MAX` and is dropped beyond it, oldest first, and counted.
 
 use super::{
+    serve::connection_of,
     sessions::{Ends, Opened, Sessions},
     turns::{Cue, FRAME_MS, Turns},
     wire::{
@@ -12,7 +13,10 @@ use super::{
         vani_stream_service_server::VaniStreamService,
     },
 };
-use crate::audio::opus::{self, Heard};
+use crate::{
+    audio::opus::{self, Heard},
+    connections::ConnectionEntry,
+};
 use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt as _, Stream, stream};
 use prometheus::Histogram;
@@ -91,8 +95,9 @@ impl VaniStreamService for StreamService {
     ) -> Result<Response<Self::AgentStreamStream>, Status> {
         let (out, messages) = mpsc::channel(OUT_MAX);
         let sessions = Arc::clone(&self.0);
+        let connection = connection_of(request.extensions()).cloned();
         tokio::spawn(async move {
-            if let Err(status) = converse(&sessions, request.into_inner(), &out).await {
+            if let Err(status) = converse(&sessions, request.into_inner(), connection, &out).await {
                 let _ = timeout(STUCK_MAX, out.send(Err(status).into())).await;
             }
         });
@@ -112,7 +117,12 @@ impl Drop for Closing<'_> {
     }
 }
 
-async fn converse(sessions: &Sessions, mut inbound: Streaming<ClientStreamMessage>, out: &Out) -> Result<(), Status> {
+async fn converse(
+    sessions: &Sessions,
+    mut inbound: Streaming<ClientStreamMessage>,
+    connection: Option<Arc<ConnectionEntry>>,
+    out: &Out,
+) -> Result<(), Status> {
     let first = match timeout(FIRST_MAX, inbound.message()).await {
         Ok(Ok(Some(first))) => first,
         Ok(Ok(None)) => return Ok(()),
@@ -128,6 +138,10 @@ async fn converse(sessions: &Sessions, mut inbound: Streaming<ClientStreamMessag
     };
     let session_id = session_of(&first).unwrap_or_default().to_owned();
     let opened = sessions.stream_of(&session_id).map_err(|(code, why)| Status::new(code, why))?;
+    // The id of a session is a token for its stream, which may come by another connection than `InitSession`.
+    if let Some(connection) = connection {
+        connection.know();
+    }
     let _closing = Closing { sessions, session_id: session_id.clone() };
     let host = sessions.host().ok_or_else(|| Status::unavailable("the gateway is starting"))?;
     let ends = host.begin(opened.agreed.clone()).await;

@@ -424,17 +424,25 @@ async fn a_connection_that_says_nothing_is_closed_after_two_seconds() {
 }
 
 #[tokio::test]
-async fn silent_connections_beyond_the_limit_wait_and_do_not_add_up() {
+async fn silent_connections_make_room_for_a_call_and_are_told_of() {
     let lab = Lab::start().await;
     let mut idle = Vec::new();
     for _ in 0..UNIDENTIFIED + 10 {
         idle.push(lab.connect().await);
     }
     eventually("the limit is reached", || lab.hub.open().unidentified == UNIDENTIFIED).await;
-    drop(idle);
-    // A real call gets through as soon as they are gone.
     let (_leg, mut asterisk) = lab.call(Format::SLIN8).await;
     assert!(frame(&mut asterisk).await.is_some());
+    assert!(lab.counters.refused(Refusal::Crowded).get() >= 11, "ten for the others, one for the call");
+    assert_eq!(lab.counters.refused(Refusal::Silent).get(), 0, "the call did not wait until they were given up");
+    assert_eq!(lab.hub.trouble(), None, "a moment is none");
+    while lab.hub.trouble().is_none() {
+        // Others come as soon as some are closed.
+        idle.push(lab.connect().await);
+        sleep(Duration::from_millis(10)).await;
+    }
+    drop(idle);
+    eventually("all is well again", || lab.hub.trouble().is_none()).await;
 }
 
 #[tokio::test]

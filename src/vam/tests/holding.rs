@@ -23,7 +23,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tonic::{Request, transport::Endpoint};
 use uuid::Uuid;
 
-const TOKEN: &str = "a-token-of-the-tests";
+pub(super) const TOKEN: &str = "a-token-of-the-tests";
 
 /// Calls as a test plays them: what each is told by, one after the other.
 struct Calls(Mutex<Vec<Ends>>);
@@ -39,14 +39,14 @@ impl Conversations for Calls {
     }
 }
 
-struct Held {
+pub(super) struct Held {
     servers: Arc<ActionServers>,
     sessions: Arc<Sessions>,
-    counters: VamCounters,
+    pub counters: VamCounters,
 }
 
 impl Held {
-    fn new(more: &str, calls: Vec<Ends>) -> Self {
+    pub fn new(more: &str, calls: Vec<Ends>) -> Self {
         let gateway = Gateway::new(&format!("sessions: {{ context: a, hosted: india_only, limit: 1 }}{more}"));
         let (config, counters) = (gateway.servers.config().clone(), gateway.servers.counters().clone());
         let (servers, actions) = (Arc::new(gateway.servers), Arc::new(Actions::new(counters.clone())));
@@ -71,7 +71,7 @@ impl Held {
     }
 
     /// Over loopback, until it is dropped.
-    async fn served(&self) -> (SocketAddr, AbortOnDropHandle<()>) {
+    pub async fn served(&self) -> (SocketAddr, AbortOnDropHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let prepared = prepare(self.servers.config()).unwrap();

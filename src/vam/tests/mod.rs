@@ -21,6 +21,7 @@ mod acting;
 mod holding;
 mod registering;
 mod restarting;
+mod strangers;
 mod visiting;
 
 /// A gateway's half of it, with what it keeps in a folder of its own.
