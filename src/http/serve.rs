@@ -2,23 +2,21 @@
 //!
 //! Invariant: whoever connects is served, whatever other clients do. `/live` decides over the life of
 //! running calls, so no crowd of idle, silent or stuck connections may keep a probe waiting.
+//!
+//! HTTP/1.1 only: the limits count a connection's bytes, and HTTP/2 has hundreds of answers wait in memory while bytes move.
 
+use crate::connections::{ConnectionEntry, ConnectionPermit, ConnectionTable};
 use axum::{
     Router,
     extract::connect_info::Connected,
     serve::{IncomingStream, Listener},
 };
-use futures_util::task::AtomicWaker;
 use std::{
-    collections::HashMap,
     future::{Future, IntoFuture},
     io,
     net::SocketAddr,
     pin::Pin,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -29,7 +27,7 @@ use tokio::{
 };
 
 /// A scraper, a probe and a few browsers need ten; each costs a file descriptor that calls need too.
-/// Beyond it the connection that has been idle longest is closed.
+/// Beyond it a connection is closed, first of those on which nobody has logged in.
 const CONNECTIONS_MAX: usize = 64;
 /// A client sends its request with the connection; a browser may open one in reserve.
 const FIRST_BYTE_MAX: Duration = Duration::from_secs(10);
@@ -38,6 +36,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(75);
 /// The longest answer fits the socket's buffers many times over; who takes nothing of it for this long
 /// has stopped reading.
 const STUCK_MAX: Duration = Duration::from_secs(10);
+/// Beginning of a connection on which the client speaks HTTP/2 (RFC 9113, section 3.4).
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// What an answer under way may take once the engine stops.
 const LINGER_MAX: Duration = Duration::from_secs(2);
 
@@ -47,7 +47,7 @@ pub async fn serve(
     router: Router,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let listener = Limited { listener, guests: Arc::new(Guests::new(CONNECTIONS_MAX)) };
+    let listener = Limited { listener, table: ConnectionTable::new(CONNECTIONS_MAX) };
     let (stopping, stopped) = tokio::sync::oneshot::channel();
     let service = router.into_make_service_with_connect_info::<Peer>();
     let server = axum::serve(listener, service).with_graceful_shutdown(async move {
@@ -66,20 +66,23 @@ pub async fn serve(
     }
 }
 
-/// Who is at the other end of a connection, for handlers that treat clients one by one.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Peer(pub SocketAddr);
+/// The other end of a connection, for handlers that treat clients one by one.
+#[derive(Clone)]
+pub(super) struct Peer {
+    pub address: SocketAddr,
+    pub entry: Arc<ConnectionEntry>,
+}
 
 impl Connected<IncomingStream<'_, Limited>> for Peer {
     fn connect_info(stream: IncomingStream<'_, Limited>) -> Self {
-        Self(*stream.remote_addr())
+        Self { address: *stream.remote_addr(), entry: Arc::clone(&stream.io().permit.entry) }
     }
 }
 
-/// Accepts whoever comes, and closes the idlest connection when there are too many.
+/// Accepts every connection, and closes another one when there are too many.
 struct Limited {
     listener: TcpListener,
-    guests: Arc<Guests>,
+    table: Arc<ConnectionTable>,
 }
 
 impl Listener for Limited {
@@ -88,80 +91,12 @@ impl Listener for Limited {
 
     async fn accept(&mut self) -> (Self::Io, SocketAddr) {
         let (stream, peer) = Listener::accept(&mut self.listener).await;
-        (Connection::new(stream, self.guests.enter()), peer)
+        let permit = self.table.enter(peer.ip(), |_| true).await;
+        (Connection::new(stream, permit), peer)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
-    }
-}
-
-/// All open connections.
-struct Guests {
-    max: usize,
-    inside: Mutex<Inside>,
-}
-
-#[derive(Default)]
-struct Inside {
-    next: u64,
-    guests: HashMap<u64, Arc<Guest>>,
-}
-
-/// One connection as the others' newcomer sees it.
-struct Guest {
-    /// When a byte last moved, in either direction.
-    moved: Mutex<Instant>,
-    shown_out: AtomicBool,
-    waker: AtomicWaker,
-}
-
-/// A connection's place among [`Guests`], free again when it is dropped.
-struct Place {
-    id: u64,
-    guest: Arc<Guest>,
-    guests: Arc<Guests>,
-}
-
-impl Guests {
-    fn new(max: usize) -> Self {
-        Self { max, inside: Mutex::default() }
-    }
-
-    fn enter(self: &Arc<Self>) -> Place {
-        let mut inside = self.lock();
-        if inside.guests.len() >= self.max {
-            let idlest = inside.guests.iter().min_by_key(|(id, guest)| (guest.moved(), **id)).map(|(id, _)| *id);
-            if let Some(guest) = idlest.and_then(|id| inside.guests.remove(&id)) {
-                guest.shown_out.store(true, Relaxed);
-                guest.waker.wake();
-            }
-        }
-        let id = inside.next;
-        inside.next += 1;
-        let guest = Arc::new(Guest {
-            moved: Mutex::new(Instant::now()),
-            shown_out: AtomicBool::new(false),
-            waker: AtomicWaker::new(),
-        });
-        inside.guests.insert(id, Arc::clone(&guest));
-        Place { id, guest, guests: Arc::clone(self) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inside> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Guest {
-    fn moved(&self) -> Instant {
-        *self.moved.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.guests.lock().guests.remove(&self.id);
     }
 }
 
@@ -173,29 +108,42 @@ struct Connection<S> {
     limit: Pin<Box<Sleep>>,
     /// Bytes wait for the client to take them.
     stuck: bool,
-    place: Place,
+    /// How much of [`HTTP2_PREFACE`] has come; `None` once something else has.
+    preface: Option<usize>,
+    permit: ConnectionPermit,
 }
 
 impl<S> Connection<S> {
-    fn new(stream: S, place: Place) -> Self {
+    fn new(stream: S, permit: ConnectionPermit) -> Self {
         let limit = Box::pin(sleep_until(Instant::now() + FIRST_BYTE_MAX));
-        Self { stream, limit, stuck: false, place }
+        Self { stream, limit, stuck: false, preface: Some(0), permit }
     }
 
     /// Bytes moved.
     fn moved(&mut self) {
-        let now = Instant::now();
-        *self.place.guest.moved.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        self.limit.as_mut().reset(now + SILENCE_MAX);
+        self.permit.entry.touch();
+        self.limit.as_mut().reset(Instant::now() + SILENCE_MAX);
     }
 
     /// Why nothing more is to be waited for, if so; else the task wakes when that comes.
     fn over(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        self.place.guest.waker.register(cx.waker());
-        if self.place.guest.shown_out.load(Relaxed) {
+        if self.permit.entry.poll_shown_out(cx).is_ready() {
             return Poll::Ready(io::ErrorKind::ConnectionAborted.into());
         }
         self.limit.as_mut().poll(cx).map(|()| io::ErrorKind::TimedOut.into())
+    }
+
+    /// # Errors
+    /// The connection began with the preface of HTTP/2.
+    fn refuse_http2(&mut self, came: &[u8]) -> io::Result<()> {
+        let Some(before) = self.preface else { return Ok(()) };
+        let rest = &HTTP2_PREFACE[before..];
+        let common = rest.iter().zip(came).take_while(|(wanted, byte)| wanted == byte).count();
+        self.preface = (common == came.len()).then_some(before + common);
+        if common == rest.len() {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "HTTP/2 is not spoken here"));
+        }
+        Ok(())
     }
 
     fn written(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -214,7 +162,9 @@ impl<S> Connection<S> {
 
 impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
         if let Poll::Ready(result) = Pin::new(&mut self.stream).poll_read(cx, buf) {
+            self.refuse_http2(&buf.filled()[before..])?;
             // Who sends and sends but takes no answer is stuck all the same.
             if !self.stuck {
                 self.moved();
@@ -257,15 +207,18 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
 mod tests {
     use super::*;
     use axum::routing::get;
+    use std::net::IpAddr;
     use tokio::{
         io::{AsyncReadExt, AsyncWriteExt},
         time::timeout,
     };
 
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     const LIVE: &[u8] = b"GET /live HTTP/1.1\r\nhost: x\r\n\r\n";
 
     fn alone<S>(stream: S) -> Connection<S> {
-        Connection::new(stream, Arc::new(Guests::new(1)).enter())
+        let permit = ConnectionTable::new(1).try_enter(HERE, |_| true);
+        Connection::new(stream, permit.expect("it is empty"))
     }
 
     #[tokio::test(start_paused = true)]
@@ -337,18 +290,43 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_place_that_is_taken_is_the_idlest() {
-        let guests = Arc::new(Guests::new(2));
+        let table = ConnectionTable::new(2);
         let (mut first_client, first) = tokio::io::duplex(64);
         let (_second_client, second) = tokio::io::duplex(64);
-        let mut first = Connection::new(first, guests.enter());
-        let mut second = Connection::new(second, guests.enter());
+        let mut first = Connection::new(first, table.enter(HERE, |_| true).await);
+        let mut second = Connection::new(second, table.enter(HERE, |_| true).await);
         tokio::time::advance(Duration::from_secs(1)).await;
         first_client.write_all(b"x").await.unwrap();
         first.read_u8().await.unwrap();
-        let _third = guests.enter();
+        let _third = table.enter(HERE, |_| true).await;
         assert_eq!(second.read_u8().await.unwrap_err().kind(), io::ErrorKind::ConnectionAborted);
         first_client.write_all(b"y").await.unwrap();
         assert_eq!(first.read_u8().await.unwrap(), b'y');
-        assert_eq!(guests.lock().guests.len(), 2);
+        assert_eq!(table.taken(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_speaks_http2_is_not_served_in_whatever_pieces_it_says_so() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let router = Router::new().route("/live", get(|| async { "yes" }));
+        let server = tokio::spawn(serve(listener, router, std::future::pending()));
+        for piece in [HTTP2_PREFACE.len(), 1] {
+            let mut client = TcpStream::connect(address).await.unwrap();
+            for bytes in HTTP2_PREFACE.chunks(piece) {
+                client.write_all(bytes).await.unwrap();
+            }
+            let mut said = Vec::new();
+            // A reset is an end too.
+            let _ = timeout(Duration::from_secs(5), client.read_to_end(&mut said)).await.expect("it is closed");
+            assert!(!said.starts_with(&[0, 0]), "settings of HTTP/2 in {said:?}");
+        }
+        // The first letters alone are those of HTTP/1.1 as well.
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(b"PRI /live HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+        let mut said = String::new();
+        timeout(Duration::from_secs(5), client.read_to_string(&mut said)).await.expect("it is answered").unwrap();
+        assert!(said.starts_with("HTTP/1.1 405"), "{said}");
+        server.abort();
     }
 }

@@ -16,6 +16,7 @@ mod waveform;
 use super::{serve::Peer, *};
 use crate::{
     call::EndReason,
+    connections::ConnectionTable,
     facts::{CallId, Direction},
     records::{Cost, Counts, Entry, Event, Reader, Used},
     telemetry,
@@ -65,7 +66,9 @@ fn site(
 
 /// All requests come from this address.
 fn from(address: [u8; 4], site: Site) -> Router {
-    super::router(site).layer(Extension(ConnectInfo(Peer(SocketAddr::from((address, 50_000))))))
+    let permit = ConnectionTable::new(1).try_enter(address.into(), |_| true).expect("it is empty");
+    let peer = Peer { address: SocketAddr::from((address, 50_000)), entry: Arc::clone(&permit.entry) };
+    super::router(site).layer(Extension(ConnectInfo(peer)))
 }
 
 struct Answer {

@@ -286,7 +286,10 @@ async fn events_of_one(State(app): State<App>, who: Who, Id(call): Id, headers: 
 
 /// That somebody listened is in the log.
 async fn listen(State(app): State<App>, who: Who, Id(call): Id) -> Response {
-    let Some(place) = app.live.places.enter() else { return stream::too_many() };
+    let place = match app.live.places.enter(&who) {
+        Ok(place) => place,
+        Err(refusal) => return refusal,
+    };
     match app.view.listen(call) {
         Ok(parts) => {
             tracing::info!(call_id = %call, account = who.name, "an operator listens to the call");

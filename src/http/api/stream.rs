@@ -3,7 +3,11 @@
 //! A watcher is told how things are, not what changed: one that is slow gets the newest state next, and nothing waits for it
 //! or piles up. What is told to several is made once.
 
-use crate::http::{login::Who, problem, site::App};
+use crate::http::{
+    login::{Role, Who},
+    problem,
+    site::App,
+};
 use axum::{
     body::{Body, Bytes},
     http::{StatusCode, header},
@@ -14,9 +18,14 @@ use axum::{
 };
 use futures_util::stream;
 use prometheus::IntGauge;
-use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, VecDeque},
+    convert::Infallible,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    sync::mpsc,
     time::{Instant, Interval, MissedTickBehavior, interval, timeout},
 };
 
@@ -24,38 +33,61 @@ use tokio::{
 pub const EVERY: Duration = Duration::from_millis(200);
 /// Half of the connections that the engine takes, so that whoever only looks at a page is not kept out.
 const WATCHERS_MAX: usize = 32;
+/// So that those who only look keep nobody from what only admins can do about a call.
+const FOR_ADMINS: usize = 8;
+/// Half of them: more windows than a person looks at.
+const OF_AN_ACCOUNT: usize = 16;
 /// Whether the watcher may still watch is asked so often.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Shorter than what a silent connection is given.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Of all who watch.
+/// Places of all who watch.
 pub struct Places {
-    free: Arc<Semaphore>,
+    /// How many each account has.
+    taken: Arc<Mutex<HashMap<String, usize>>>,
     watchers: IntGauge,
 }
 
 /// One of them, until it is dropped.
 pub struct Place {
-    _permit: OwnedSemaphorePermit,
+    account: String,
+    taken: Arc<Mutex<HashMap<String, usize>>>,
     watchers: IntGauge,
 }
 
 impl Places {
     pub fn new(watchers: IntGauge) -> Self {
-        Self { free: Arc::new(Semaphore::new(WATCHERS_MAX)), watchers }
+        Self { taken: Arc::default(), watchers }
     }
 
-    pub fn enter(&self) -> Option<Place> {
-        let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
+    /// # Errors
+    /// Which limit is reached.
+    pub fn enter(&self, who: &Who) -> Result<Place, Response> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = if who.may(Role::Admin) { WATCHERS_MAX } else { WATCHERS_MAX - FOR_ADMINS };
+        if taken.values().sum::<usize>() >= most {
+            return Err(too_many(most, "too many watch calls live; close another window"));
+        }
+        let own = taken.entry(who.name.clone()).or_default();
+        if *own >= OF_AN_ACCOUNT {
+            let text = "this account watches calls live with as many connections as one may have; close another window";
+            return Err(too_many(OF_AN_ACCOUNT, text));
+        }
+        *own += 1;
         self.watchers.inc();
-        Some(Place { _permit: permit, watchers: self.watchers.clone() })
+        Ok(Place { account: who.name.clone(), taken: Arc::clone(&self.taken), watchers: self.watchers.clone() })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         self.watchers.dec();
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = taken.get_mut(&self.account) {
+            *own -= 1;
+        }
+        taken.retain(|_, own| *own > 0);
     }
 }
 
@@ -80,9 +112,9 @@ pub fn listen(app: App, who: Who, parts: mpsc::Receiver<Bytes>, place: Place) ->
     ([(header::CONTENT_TYPE, "audio/wav")], Body::from_stream(parts)).into_response()
 }
 
-pub fn too_many() -> Response {
-    tracing::warn!(limit = WATCHERS_MAX, "too many watch calls live; another one is turned away");
-    problem(StatusCode::SERVICE_UNAVAILABLE, "too many watch calls live; close another window")
+fn too_many(limit: usize, text: &'static str) -> Response {
+    tracing::warn!(limit, "too many watch calls live; another one is turned away");
+    problem(StatusCode::SERVICE_UNAVAILABLE, text)
 }
 
 /// What a watcher is told next: a few events at most, for they are told before it looks again.
@@ -104,7 +136,10 @@ struct Watch<W> {
 
 /// Tells a watcher how things are until it goes, its session ends, or there is nothing more to tell.
 pub fn watch(app: App, who: Who, watcher: impl Watcher) -> Response {
-    let Some(place) = app.live.places.enter() else { return too_many() };
+    let place = match app.live.places.enter(&who) {
+        Ok(place) => place,
+        Err(refusal) => return refusal,
+    };
     let mut tick = interval(EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (looked, tell) = (Instant::now(), VecDeque::new());

@@ -83,7 +83,7 @@ async fn limits(State(service): Shared, request: Request, next: Next) -> Respons
     // Probes must not be kept out by whoever else asks from the same address.
     let is_probe = matches!(request.uri().path(), "/health" | "/ready");
     if let (Some(rate), false) = (&service.rate, is_probe) {
-        let client = request.extensions().get::<ConnectInfo<Peer>>().map(|info| info.0.0.ip());
+        let client = request.extensions().get::<ConnectInfo<Peer>>().map(|info| info.0.address.ip());
         if let Err(wait) = rate.take(client.unwrap_or(IpAddr::from([0, 0, 0, 0])), Instant::now()) {
             return service.too_many(wait.as_secs().max(1));
         }

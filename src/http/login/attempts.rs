@@ -1,9 +1,10 @@
 //! How often passwords may be tried.
 //!
 //! Whoever guesses at a name keeps nobody out who has it: attempts are counted for each name and each network together. What
-//! guesses from everywhere cost has a limit of its own, which is not for those who were here before.
+//! guesses from everywhere cost has a limit of its own, which is not for those who were here before, nor for the machine itself and
+//! for browsers that have logged in to the account once: these share no bucket with anybody.
 
-use crate::http::rate::Rates;
+use crate::{connections::network, http::rate::Rates};
 use sha2::{Digest as _, Sha256};
 use std::{
     collections::HashMap,
@@ -30,7 +31,16 @@ const KNOWN_MAX: usize = 1_024;
 /// A name, which may be a password that was typed in the wrong field, from a network.
 type Guest = ([u8; 32], IpAddr);
 
+/// Where an attempt comes from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Origin {
+    Network(IpAddr),
+    /// A browser with the mark of the account, or this machine; by a hash that no other one has.
+    Trusted([u8; 32]),
+}
+
 pub(super) struct Attempts {
+    by_trusted: Rates<[u8; 32]>,
     by_network: Rates<IpAddr>,
     by_guest: Rates<Guest>,
     strangers: Rates<()>,
@@ -41,6 +51,7 @@ pub(super) struct Attempts {
 impl Attempts {
     pub fn new() -> Self {
         Self {
+            by_trusted: Rates::new(GUESSES, GUESSES_PER_SECOND, KNOWN_MAX),
             by_network: Rates::new(OF_A_NETWORK, OF_A_NETWORK_PER_SECOND, KEYS_MAX),
             by_guest: Rates::new(GUESSES, GUESSES_PER_SECOND, KEYS_MAX),
             strangers: Rates::new(OF_STRANGERS, OF_STRANGERS_PER_SECOND, 1),
@@ -52,7 +63,11 @@ impl Attempts {
     ///
     /// # Errors
     /// There is none; how long until there is.
-    pub fn take(&self, name: &str, address: IpAddr, now: Instant) -> Result<(), Duration> {
+    pub fn take(&self, name: &str, origin: Origin, now: Instant) -> Result<(), Duration> {
+        let address = match origin {
+            Origin::Trusted(key) => return self.by_trusted.take(key, now),
+            Origin::Network(address) => address,
+        };
         let guest = guest(name, address);
         self.by_network.take(guest.1, now)?;
         // Who goes on at one name takes nothing from the others of the office.
@@ -62,7 +77,11 @@ impl Attempts {
     }
 
     /// The attempt was no guess, and is not counted.
-    pub fn was_right(&self, name: &str, address: IpAddr, now: Instant) {
+    pub fn was_right(&self, name: &str, origin: Origin, now: Instant) {
+        let address = match origin {
+            Origin::Trusted(key) => return self.by_trusted.give_back(key),
+            Origin::Network(address) => address,
+        };
         let guest = guest(name, address);
         self.by_network.give_back(guest.1);
         self.by_guest.give_back(guest);
@@ -82,26 +101,15 @@ fn guest(name: &str, address: IpAddr) -> Guest {
     (Sha256::digest(name).into(), network(address))
 }
 
-/// Whoever has an IPv6 address has 2⁶⁴ of them.
-pub(super) fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
-        }
-        v4 @ IpAddr::V4(_) => v4,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn address(number: u32) -> IpAddr {
-        IpAddr::from((0x0a00_0000 + number).to_be_bytes())
+    fn address(number: u32) -> Origin {
+        Origin::Network(IpAddr::from((0x0a00_0000 + number).to_be_bytes()))
     }
 
-    fn let_in(attempts: &Attempts, name: &str, address: IpAddr, now: Instant) -> usize {
+    fn let_in(attempts: &Attempts, name: &str, address: Origin, now: Instant) -> usize {
         (0..100).filter(|_| attempts.take(name, address, now).is_ok()).count()
     }
 
@@ -112,7 +120,7 @@ mod tests {
         assert_eq!(let_in(&attempts, "admin", address(2), now), 10, "the admin is elsewhere");
         assert_eq!(let_in(&attempts, "ada", address(1), now), 10, "another one in the same office");
         assert_eq!(let_in(&attempts, "admin", address(1), now + Duration::from_secs(60)), 10, "it is not for ever");
-        let one_of_many = |number: u16| IpAddr::from([0x2001, 0xdb8, 0, 7, 0, 0, 0, number]);
+        let one_of_many = |number: u16| Origin::Network(IpAddr::from([0x2001, 0xdb8, 0, 7, 0, 0, 0, number]));
         let all = (0..100).filter(|number| attempts.take("bob", one_of_many(*number), now).is_ok()).count();
         assert_eq!(all, 10, "the addresses of one IPv6 network are one guest");
     }
@@ -131,6 +139,7 @@ mod tests {
         attempts.was_right("admin", address(0), now);
         let all = (1..1_000).filter(|number| attempts.take("admin", address(*number), now).is_ok()).count();
         assert_eq!(all, 60);
+        assert_eq!(let_in(&attempts, "ada", Origin::Trusted([1; 32]), now), 10, "a browser of hers, and no more");
         attempts.take("admin", address(0), now).unwrap();
         assert!(attempts.take("ada", address(0), now).is_err(), "another name is a stranger's there");
         attempts.take("admin", address(2_000), now + Duration::from_secs(1)).unwrap();
@@ -145,6 +154,7 @@ mod tests {
         }
         let known = attempts.known.lock().unwrap();
         assert_eq!(known.len(), KNOWN_MAX);
-        assert!(!known.contains_key(&guest("ada", address(0))) && known.contains_key(&guest("ada", address(1))));
+        let is_known = |number: u8| known.contains_key(&guest("ada", IpAddr::from([10, 0, 0, number])));
+        assert!(!is_known(0) && is_known(1));
     }
 }

@@ -2,16 +2,19 @@
 
 use super::{
     accounts::{Accounts, Role},
-    attempts::{Attempts, network},
+    attempts::{Attempts, Origin},
     password,
     sessions::{Found, Key, Sessions, is_same},
 };
-use crate::http::{
-    HttpCounters,
-    guard::{self, Bearer},
-    problem,
-    serve::Peer,
-    site::App,
+use crate::{
+    connections::network,
+    http::{
+        HttpCounters,
+        guard::{self, Bearer},
+        problem,
+        serve::Peer,
+        site::App,
+    },
 };
 use axum::{
     body::{Body, to_bytes},
@@ -20,7 +23,9 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Redirect, Response},
 };
+use base64::prelude::{BASE64_URL_SAFE_NO_PAD as URL_SAFE_NO_PAD, Engine as _};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use sha2::{Digest as _, Sha256};
 use std::{convert::Infallible, net::IpAddr, sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::Instant};
 
@@ -30,6 +35,8 @@ pub(in crate::http) const CSRF_FIELD: &str = "csrf";
 
 /// Passwords that are tried at the same time: each takes 19 MB and most of a core for a moment, which calls need too.
 const TRIALS_AT_ONCE: usize = 2;
+/// As long as browsers keep a cookie.
+const DEVICE_LIFE: Duration = Duration::from_secs(400 * 86_400);
 /// How long an attempt waits for its turn.
 const TRIAL_WAIT_MAX: Duration = Duration::from_secs(5);
 
@@ -105,6 +112,14 @@ pub(in crate::http) struct Gatekeeper {
     trials: Semaphore,
 }
 
+/// Where an attempt to log in comes from.
+pub(super) struct Visitor {
+    address: IpAddr,
+    is_here: bool,
+    /// Mark that an earlier log-in left in the browser.
+    device: Option<String>,
+}
+
 /// Why somebody was not let in.
 pub(super) enum Refused {
     Wrong,
@@ -142,8 +157,22 @@ impl Gatekeeper {
         if self.is_secure() { format!("__Host-{}", self.cookie) } else { self.cookie.clone() }
     }
 
+    fn device_cookie_name(&self) -> String {
+        format!("{}_known", self.cookie_name())
+    }
+
     pub(super) fn cookie(&self, id: &str, life: Duration) -> HeaderValue {
-        let (name, seconds) = (self.cookie_name(), life.as_secs());
+        self.cookie_of(&self.cookie_name(), id, life)
+    }
+
+    /// Marks the browser as one of the account's, until its password is changed.
+    pub(super) fn device_cookie(&self, name: &str) -> Option<HeaderValue> {
+        let account = self.accounts.get(name)?;
+        Some(self.cookie_of(&self.device_cookie_name(), &device_mark(name, &account.password), DEVICE_LIFE))
+    }
+
+    fn cookie_of(&self, name: &str, id: &str, life: Duration) -> HeaderValue {
+        let seconds = life.as_secs();
         let secure = if self.is_secure() { "; Secure" } else { "" };
         let text = format!("{name}={id}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}");
         // Names and ids are plain ASCII.
@@ -151,11 +180,7 @@ impl Gatekeeper {
     }
 
     async fn session(&self, headers: &HeaderMap) -> Option<Who> {
-        let name = self.cookie_name();
-        let mut all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-        let id = all.find_map(|cookies| {
-            cookies.split(';').find_map(|cookie| cookie.trim().strip_prefix(&name)?.strip_prefix('='))
-        })?;
+        let id = cookie(headers, &self.cookie_name())?;
         self.accounts.refresh().await;
         self.by_id(id)
     }
@@ -184,17 +209,34 @@ impl Gatekeeper {
         Ok(who.or_else(|| local().then(|| Who::program("local"))))
     }
 
-    /// Takes one attempt of whoever is at this address, and tries the password.
-    pub(super) async fn try_password(&self, address: IpAddr, name: &str, password: String) -> Result<String, Refused> {
+    pub(super) fn visitor(&self, request: &Parts) -> Visitor {
+        let device = cookie(&request.headers, &self.device_cookie_name()).map(str::to_owned);
+        Visitor { address: self.address(request), is_here: is_here(request), device }
+    }
+
+    /// Takes one attempt, and tries the password.
+    pub(super) async fn try_password(
+        &self,
+        visitor: &Visitor,
+        name: &str,
+        password: String,
+    ) -> Result<String, Refused> {
         let now = Instant::now();
-        let address = network(address);
-        if let Err(wait) = self.attempts.take(name, address, now) {
+        self.accounts.refresh().await;
+        let account = self.accounts.get(name);
+        let address = network(visitor.address);
+        let mark = account.as_ref().map(|account| device_mark(name, &account.password));
+        let is_of_owner = mark.zip(visitor.device.as_deref()).is_some_and(|(mark, given)| is_same(given, &mark));
+        let origin = match (visitor.is_here, is_of_owner) {
+            (true, _) => Origin::Trusted(Sha256::digest(format!("here {name}")).into()),
+            (_, true) => Origin::Trusted(Sha256::digest(format!("browser {name}")).into()),
+            _ => Origin::Network(address),
+        };
+        if let Err(wait) = self.attempts.take(name, origin, now) {
             self.counters.login("limited");
             tracing::warn!(%address, "too many attempts to log in; refused for a while");
             return Err(Refused::TooMany(wait));
         }
-        self.accounts.refresh().await;
-        let account = self.accounts.get(name);
         let Ok(Ok(_turn)) = tokio::time::timeout(TRIAL_WAIT_MAX, self.trials.acquire()).await else {
             self.counters.login("limited");
             return Err(Refused::Busy);
@@ -208,7 +250,7 @@ impl Gatekeeper {
             tracing::warn!(%address, "an attempt to log in was refused");
             return Err(Refused::Wrong);
         };
-        self.attempts.was_right(name, address, now);
+        self.attempts.was_right(name, origin, now);
         self.counters.login("done");
         tracing::info!(account = name, role = account.role.label(), "logged in");
         Ok(self.sessions.begin(name, &account, now))
@@ -217,16 +259,12 @@ impl Gatekeeper {
     /// A program on this machine, and nothing that a server here passes on for somebody else: none stands in front, it says of
     /// nobody that it asks for them, and the name that was asked for is this machine's own.
     pub(super) fn is_local(&self, request: &Parts) -> bool {
-        let peer = request.extensions.get::<ConnectInfo<Peer>>();
-        self.public_url.is_none()
-            && peer.is_some_and(|peer| peer.0.0.ip().to_canonical().is_loopback())
-            && !PASSED_ON.iter().any(|name| request.headers.contains_key(*name))
-            && guard::is_loopback(&request.headers)
+        self.public_url.is_none() && is_here(request)
     }
 
     /// Where a request comes from; what a server in between says counts only where one is configured.
     pub(super) fn address(&self, request: &Parts) -> IpAddr {
-        let peer = request.extensions.get::<ConnectInfo<Peer>>().map(|info| info.0.0.ip());
+        let peer = request.extensions.get::<ConnectInfo<Peer>>().map(|info| info.0.address.ip());
         let peer = peer.unwrap_or(IpAddr::from([0, 0, 0, 0]));
         if self.public_url.is_none() {
             return peer;
@@ -234,6 +272,30 @@ impl Gatekeeper {
         let last = request.headers.get_all(FORWARDED_FOR).iter().next_back().and_then(|value| value.to_str().ok());
         last.and_then(|list| list.rsplit(',').next()?.trim().parse().ok()).unwrap_or(peer)
     }
+}
+
+/// From this machine, and not passed on as far as the request tells. A server here that says nothing of those for whom it asks gets no
+/// more by it than a limit of its own.
+fn is_here(request: &Parts) -> bool {
+    let peer = request.extensions.get::<ConnectInfo<Peer>>();
+    peer.is_some_and(|peer| peer.0.address.ip().to_canonical().is_loopback())
+        && !PASSED_ON.iter().any(|name| request.headers.contains_key(*name))
+        && guard::is_loopback(&request.headers)
+}
+
+fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    all.find_map(|cookies| cookies.split(';').find_map(|cookie| cookie.trim().strip_prefix(name)?.strip_prefix('=')))
+}
+
+/// Only who can read the file of accounts can make it. It lets nobody in: it is for a limit of attempts alone.
+fn device_mark(name: &str, password_hash: &str) -> String {
+    let hash = Sha256::new()
+        .chain_update("offhook browser\0")
+        .chain_update(password_hash)
+        .chain_update([0])
+        .chain_update(name);
+    URL_SAFE_NO_PAD.encode(hash.finalize())
 }
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -290,6 +352,10 @@ async fn passes(keeper: &Gatekeeper, door: Door, bytes_max: usize, request: Requ
             (Some(_), _) => Err(unknown()),
         };
     };
+    // Its connection is closed last when there are too many.
+    if let Some(ConnectInfo(peer)) = parts.extensions.get::<ConnectInfo<Peer>>() {
+        peer.entry.know();
+    }
     if role.is_some_and(|role| !who.may(role)) {
         let text = "your account may not do this; it takes one with another role";
         return Err(match door {

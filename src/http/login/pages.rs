@@ -78,15 +78,16 @@ async fn rescue(app: &App, parts: &Parts) -> String {
 
 pub(in crate::http) async fn log_in(State(app): State<App>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let address = app.gatekeeper.address(&parts);
+    let visitor = app.gatekeeper.visitor(&parts);
     let rescue = rescue(&app, &parts).await;
     let form: Result<Form<LogInForm>, FormRejection> = Form::from_request(Request::from_parts(parts, body), &app).await;
     let Ok(Form(form)) = form else {
         return pages::log_in(StatusCode::BAD_REQUEST, None, Some(text::LOG_IN_INCOMPLETE), &rescue);
     };
     let next = form.next.as_deref();
-    match app.gatekeeper.try_password(address, form.name.trim(), form.password).await {
-        Ok(id) => with_cookie(Redirect::to(&own_path(next)).into_response(), &app, &id, LIFE_MAX),
+    let name = form.name.trim();
+    match app.gatekeeper.try_password(&visitor, name, form.password).await {
+        Ok(id) => logged_in(Redirect::to(&own_path(next)).into_response(), &app, &id, name),
         Err(refused) => {
             let (status, why) = refused.words();
             refused.wait(pages::log_in(status, next, Some(why), &rescue))
@@ -102,14 +103,14 @@ pub(in crate::http) async fn log_out(State(app): State<App>, who: Who) -> Respon
 /// `POST /api/v1/login`
 pub(in crate::http) async fn log_in_by_api(State(app): State<App>, request: Request) -> Result<Response, Response> {
     let (parts, body) = request.into_parts();
-    let address = app.gatekeeper.address(&parts);
+    let visitor = app.gatekeeper.visitor(&parts);
     let Body(Credentials { name, password }) = Body::from_request(Request::from_parts(parts, body), &app).await?;
-    let id = app.gatekeeper.try_password(address, &name, password).await.map_err(|refused| {
+    let id = app.gatekeeper.try_password(&visitor, &name, password).await.map_err(|refused| {
         let (status, why) = refused.words();
         refused.wait(problem(status, why))
     })?;
     let who = app.gatekeeper.by_id(&id).ok_or_else(|| problem(StatusCode::UNAUTHORIZED, text::LOG_IN_WRONG))?;
-    Ok(with_cookie(session(who).await.into_response(), &app, &id, LIFE_MAX))
+    Ok(logged_in(session(who).await.into_response(), &app, &id, &name))
 }
 
 /// `POST /api/v1/logout`
@@ -127,6 +128,15 @@ fn end(app: &App, who: &Who) {
     if let Some(key) = who.key() {
         app.gatekeeper.sessions.end(key);
     }
+}
+
+/// With the session, and the mark by which the browser is known at the next log-in.
+fn logged_in(answer: Response, app: &App, id: &str, name: &str) -> Response {
+    let mut answer = with_cookie(answer, app, id, LIFE_MAX);
+    if let Some(cookie) = app.gatekeeper.device_cookie(name) {
+        answer.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    answer
 }
 
 fn with_cookie(mut answer: Response, app: &App, id: &str, life: Duration) -> Response {

@@ -1,10 +1,10 @@
 //! What somebody tries who should not be here.
 
 use super::{
-    access::{Desk, PASSWORD},
+    access::{Desk, Login, PASSWORD, TOKEN},
     *,
 };
-use crate::{records::Sqlite, telemetry::LogCapture};
+use crate::{http::serve::serve, records::Sqlite, telemetry::LogCapture};
 
 #[tokio::test(start_paused = true)]
 async fn who_guesses_passwords_is_slowed_down_and_the_log_holds_nothing_that_was_typed() {
@@ -44,6 +44,34 @@ async fn who_guesses_at_a_name_keeps_its_owner_out_nowhere_else() {
     assert_eq!(tried, 10);
     assert_eq!(attempt("10.0.0.1", PASSWORD).await, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(attempt("10.0.1.1", PASSWORD).await, StatusCode::OK);
+}
+
+/// Guesses from everywhere, after a restart: nobody is known to the engine, but the owner's browser knows it.
+#[tokio::test(start_paused = true)]
+async fn guesses_from_everywhere_keep_the_owner_out_neither_of_a_browser_of_theirs_nor_of_the_machine() {
+    let desk = || Desk::with(|site| site.public_url = Some("http://voice.example.com".into()));
+    let json = ("content-type", "application/json");
+    let body = |password: &str| json!({ "name": "admin", "password": password }).to_string();
+    let first = desk().post("/api/v1/login", &[json, ("x-forwarded-for", "10.0.0.1")], body(PASSWORD)).await;
+    let cookies: Vec<&str> =
+        first.headers.get_all("set-cookie").iter().map(|cookie| cookie.to_str().unwrap()).collect();
+    let mark = cookies.iter().find(|cookie| cookie.contains("_known=")).expect("the browser is marked");
+    let mark = ("cookie", mark.split(';').next().unwrap());
+    let desk = desk();
+    let attempt = async |headers: &[(&str, &str)], password: &str| {
+        desk.post("/api/v1/login", &[&[json], headers].concat(), body(password)).await.status
+    };
+    for number in 0..60 {
+        attempt(&[("x-forwarded-for", &format!("10.1.{number}.1"))], "a wrong password").await;
+    }
+    let elsewhere = ("x-forwarded-for", "10.2.0.1");
+    assert_eq!(attempt(&[elsewhere], PASSWORD).await, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(
+        attempt(&[elsewhere, ("cookie", "offhook_15000_known=forged")], PASSWORD).await,
+        StatusCode::TOO_MANY_REQUESTS
+    );
+    assert_eq!(attempt(&[elsewhere, mark], PASSWORD).await, StatusCode::OK);
+    assert_eq!(attempt(&[], PASSWORD).await, StatusCode::OK, "at the machine");
 }
 
 #[tokio::test]
@@ -226,24 +254,67 @@ async fn names_with_markup_stay_text_on_the_page() {
     assert!(policy.starts_with("default-src 'none'; script-src 'self';") && !policy.contains("unsafe"), "{policy}");
 }
 
+/// As a page that is open, or a program that watches.
 #[tokio::test]
-async fn those_who_watch_are_bounded_in_number() {
+async fn strangers_without_end_do_not_close_the_connection_of_somebody_who_is_known() {
     let desk = Desk::new();
-    let login = desk.log_in(Role::Viewer).await;
-    let mut open = Vec::new();
-    let watch = async || {
-        let request = Request::get("/api/v1/events").header("host", "localhost").header("cookie", &*login.cookie);
-        desk.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+    let accounts = Arc::new(Accounts::new(&desk.folder.path().join("accounts.json")));
+    let token = SecretString::from(TOKEN);
+    let router = super::super::router(site(desk.engine.clone(), accounts, None, Some(&token)));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = tokio::spawn(serve(listener, router, std::future::pending()));
+    let mut known = TcpStream::connect(address).await.unwrap();
+    let mut ask = async || {
+        let request =
+            format!("GET /api/v1/session HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {TOKEN}\r\n\r\n");
+        known.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        while !answer.ends_with('}') {
+            answer.push(char::from(known.read_u8().await.expect("the connection is open")));
+        }
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     };
+    ask().await;
+    let mut strangers = Vec::new();
+    for _ in 0..150 {
+        strangers.push(TcpStream::connect(address).await.unwrap());
+    }
+    let mut last = strangers.pop().unwrap();
+    last.write_all(b"GET /live HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    last.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "all of them have come in: {answer}");
+    ask().await;
+    server.abort();
+}
+
+/// Event streams that a login can open until it is refused.
+async fn watch(desk: &Desk, login: &Login) -> Vec<Response<Body>> {
+    let mut open = Vec::new();
     loop {
-        let answer = watch().await;
+        let request = Request::get("/api/v1/events").header("host", "localhost").header("cookie", &*login.cookie);
+        let answer = desk.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
         if answer.status() != StatusCode::OK {
             assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
-            break;
+            return open;
         }
         open.push(answer);
     }
-    assert_eq!(open.len(), 32);
-    open.pop();
-    assert_eq!(watch().await.status(), StatusCode::OK, "a place is free again");
+}
+
+#[tokio::test]
+async fn those_who_watch_are_bounded_in_number_and_viewers_leave_places_for_admins() {
+    let desk = Desk::new();
+    let mut open = Vec::new();
+    for (role, most) in [(Role::Viewer, 16), (Role::Operator, 8)] {
+        let more = watch(&desk, &desk.log_in(role).await).await;
+        assert_eq!(more.len(), most, "{role:?}: 16 of one account, 24 of all but admins");
+        open.extend(more);
+    }
+    let admin = desk.log_in(Role::Admin).await;
+    let more = watch(&desk, &admin).await;
+    assert_eq!(more.len(), 8, "32 in all");
+    open.clear();
+    assert_eq!(watch(&desk, &admin).await.len(), 8, "places are free again, 16 for this account");
 }
