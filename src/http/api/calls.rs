@@ -35,23 +35,33 @@ const HOURS_DAYS_MAX: i64 = 92;
 /// Longer texts are no search.
 const TEXT_BYTES_MAX: usize = 200;
 
+/// A time or nothing, for the API's document.
+const TIME: &str = r"^(\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(T([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?)?)?$";
+
 /// Which calls; what is not given, or empty, excludes nothing.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Filter {
     /// Calls that began at this time or later: `2026-11-20`, `2026-11-20T14:30` (where the engine runs), or with a zone.
+    #[schemars(regex(pattern = TIME))]
     pub since: Option<String>,
     /// Calls that began before it.
+    #[schemars(regex(pattern = TIME))]
     pub until: Option<String>,
     /// The context that had the call when it ended.
+    #[schemars(length(max = 200))]
     pub context: Option<String>,
     /// The provider that had the call when it ended.
+    #[schemars(length(max = 200))]
     pub provider: Option<String>,
     /// A reason's label or a class of reasons.
+    #[schemars(length(max = 200))]
     pub reason: Option<String>,
     /// The caller's number or the one that was dialled, or the end of it. For operators.
+    #[schemars(length(max = 200))]
     pub number: Option<String>,
     /// Words that were said in the call. For operators.
+    #[schemars(length(max = 200))]
     pub words: Option<String>,
     /// Where the page before ended: its `next`.
     pub cursor: Option<String>,
@@ -76,8 +86,10 @@ pub enum Format {
 #[serde(default, deny_unknown_fields)]
 pub struct Span {
     /// Calls that began at this time or later, as in a search; without it, 30 days before `until`. The hour counts whole.
+    #[schemars(regex(pattern = TIME))]
     pub since: Option<String>,
     /// Calls that began before it; without it, now. The hour counts whole.
+    #[schemars(regex(pattern = TIME))]
     pub until: Option<String>,
 }
 
@@ -314,4 +326,23 @@ pub async fn remove(app: &App, who: &Who, id: crate::facts::CallId) -> Result<bo
         tracing::info!(call_id = %id, account = who.name, stands, lingers, "the record of a call was deleted");
     }
     Ok(deleted.found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_takes_the_times_that_are_taken() {
+        let documented = regex::Regex::new(TIME).unwrap();
+        let at = "2026-11-20T14:30";
+        for zone in ["", "Z", "+05:30", ":07", ":07.123Z", ":07-03:00"] {
+            let text = format!("{at}{zone}");
+            assert!(documented.is_match(&text) && time(&text).is_some(), "{text}");
+        }
+        assert!(documented.is_match("2026-11-20") && documented.is_match("") && given(&Some(String::new())).is_none());
+        for text in ["yesterday", "2026-13-20", "2026-11-20T25:00", "14:30", "2026-11-20Z", "0", "2026-11-20T"] {
+            assert!(!documented.is_match(text) && time(text).is_none(), "{text}");
+        }
+    }
 }

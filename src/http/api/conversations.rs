@@ -33,6 +33,7 @@ type Refused = (StatusCode, &'static str);
 #[serde(deny_unknown_fields)]
 pub struct Wish {
     /// A context of the running configuration.
+    #[schemars(length(min = 1))]
     pub context: String,
 }
 
@@ -46,7 +47,8 @@ struct Begun {
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Text {
-    /// At most 2,000 characters.
+    /// At most 2,000 characters, and not only blanks.
+    #[schemars(length(min = 1, max = 2000), regex(pattern = r"\S"))]
     pub text: String,
 }
 
