@@ -525,8 +525,9 @@ capacity = dashboard(
                       (f"sum(offhook_ari_handed_on{{{ENGINE}}})", "connected"), unit="short"),
         ],
         "Records": [
-            over_time("Waiting for the archive", "Records in the spool. A line that climbs: the database is slow, full or locked (docs/records.md).",
-                      (f"sum by (instance) (offhook_records_waiting{{{ENGINE}}})", "{{instance}}"), unit="short"),
+            over_time("Waiting for the archive", "Records in the spool, and in memory where its disk is full. A line that climbs: the database is slow, full or locked (docs/records.md). Clock in doubt, 1: it is far ahead, and nothing is deleted for its age.",
+                      (f"sum by (instance) (offhook_records_waiting{{{ENGINE}}})", "{{instance}}"),
+                      (f"sum by (instance) (offhook_records_clock_doubted{{{ENGINE}}})", "clock in doubt: {{instance}}"), unit="short"),
             over_time("Taken, expired, lost", "What became of records; lost ones cannot be had again. A beginning that is lost costs a record only if the engine is killed.",
                       (rate("offhook_records_total", times=60), "taken"), (rate("offhook_records_expired_total", times=60), "expired"),
                       (rate("offhook_records_retries_total", "step", times=60), "tried again: {{step}}"), (rate("offhook_records_lost_total", "why", times=60), "lost: {{why}}"),

@@ -24,12 +24,25 @@ const BEGINNINGS_LOST: Definition = Definition::labelled(
     "Calls whose beginning was not written down, so that they have no record if the engine is killed meanwhile: too much was \
      waiting for the disk (full), the disk did not take it (disk), or the engine stopped before it did (stopped).",
 );
-const WAITING: Definition =
-    Definition::new("offhook_records_waiting", "Records in the spool that the archive has not taken yet.");
+const WAITING: Definition = Definition::new(
+    "offhook_records_waiting",
+    "Records that the archive has not taken yet: in the spool, or in memory until the spool's disk takes them.",
+);
+const CLOCK_DOUBTED: Definition = Definition::new(
+    "offhook_records_clock_doubted",
+    "1 where nothing is deleted for its age, because the clock is far ahead of what it said before.",
+);
 const EXPIRED: Definition = Definition::new(
     "offhook_records_expired_total",
     "Records deleted because they were older than `records.keep_days`.",
 );
+
+/// Where records wait, by number.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    pub in_memory: i64,
+    pub in_spool: i64,
+}
 
 /// Of all records of one process.
 #[derive(Debug, Clone)]
@@ -39,6 +52,8 @@ pub struct RecordCounters {
     pub(super) beginnings_lost: IntCounterVec,
     pub(super) retries: IntCounterVec,
     pub(super) waiting: IntGauge,
+    waits: Arc<Mutex<Waiting>>,
+    pub(super) clock_doubted: IntGauge,
     /// Held while a record comes into the spool or those in it are counted: else one is counted twice, or never.
     counting: Arc<Mutex<()>>,
     pub(super) expired: IntCounter,
@@ -64,13 +79,22 @@ impl RecordCounters {
             beginnings_lost,
             retries,
             waiting: WAITING.register_int_gauge(registry),
+            waits: Arc::default(),
+            clock_doubted: CLOCK_DOUBTED.register_int_gauge(registry),
             counting: Arc::default(),
             expired: EXPIRED.register_counter(registry),
             recordings: RecordingCounters::new(registry),
         }
     }
 
-    /// Until it is dropped, nobody else changes [`RecordCounters::waiting`].
+    /// Changes how many wait. Nothing may wait in `change`: it is called where calls end.
+    pub(super) fn wait(&self, change: impl FnOnce(&mut Waiting)) {
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut waits);
+        self.waiting.set(waits.in_memory + waits.in_spool);
+    }
+
+    /// Until it is dropped, nobody else changes how many are in the spool.
     pub(super) fn counting(&self) -> MutexGuard<'_, ()> {
         self.counting.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -8,6 +8,7 @@
 //! one is logged but its id, and nobody but the engine's own user can read the files.
 
 mod archive;
+mod clock;
 mod counters;
 mod deletion;
 mod diary;
@@ -128,8 +129,9 @@ impl Records {
             counters: counters.clone(),
         };
         let archive = Arc::new(Mutex::new(archive));
+        let (clock, config) = (clock::ClockGuard::new(&config.directory), config.clone());
         let to_archive =
-            ToArchive { spool, archive, deleted, written, spooled, config: config.clone(), counters: counters.clone() };
+            ToArchive { spool, archive, deleted, written, spooled, clock, config, counters: counters.clone() };
         tasks.spawn(to_spool.run());
         tasks.spawn(to_archive.run());
         tasks.close();
@@ -155,8 +157,10 @@ impl Records {
     pub fn keep(&self, record: Record) {
         let id = record.id;
         self.queue.ended.fetch_add(1, SeqCst);
+        self.counters.wait(|waiting| waiting.in_memory += 1);
         if let Err(lost) = self.waiting.try_send(Line::Ended(Arc::new(record))) {
             self.queue.ended.fetch_sub(1, SeqCst);
+            self.counters.wait(|waiting| waiting.in_memory -= 1);
             self.counters.lost(why(&lost), 1);
             match lost {
                 TrySendError::Full(_) => {

@@ -1,15 +1,17 @@
 //! The two steps of a record: from memory to the spool, from the spool to the archive; and what is deleted there in time.
 
-use super::{Archive, ArchiveError, Line, Queue, Record, RecordCounters, recording, spool::Spool};
+use super::{
+    Archive, ArchiveError, Line, Queue, Record, RecordCounters, Search, clock::ClockGuard, recording, spool::Spool,
+};
 use crate::{config::RecordsConfig, facts::CallId, wall_clock};
 use std::{
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::SeqCst},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use tokio::{
     sync::{Notify, mpsc},
     task::spawn_blocking,
-    time::{interval, sleep},
+    time::{Instant, interval, sleep},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -89,7 +91,10 @@ impl ToSpool {
         let put = blocking(move || {
             let _counting = counters.counting();
             let kept = spool.put(&record).map_err(ArchiveError::Spool)?;
-            counters.waiting.add(i64::from(kept));
+            counters.wait(|waiting| {
+                waiting.in_memory -= 1;
+                waiting.in_spool += i64::from(kept);
+            });
             Ok(())
         });
         put.await
@@ -112,6 +117,7 @@ pub(super) struct ToArchive {
     pub written: Arc<Notify>,
     /// Nothing more will be written.
     pub spooled: CancellationToken,
+    pub clock: ClockGuard,
     pub config: RecordsConfig,
     pub counters: RecordCounters,
 }
@@ -171,7 +177,8 @@ impl ToArchive {
                     spool.forget_deletion(deleted).map_err(ArchiveError::Spool)?;
                 }
                 let _counting = counters.counting();
-                counters.waiting.set(spool.count().map_err(ArchiveError::Spool)? as i64);
+                let in_spool = spool.count().map_err(ArchiveError::Spool)? as i64;
+                counters.wait(|waiting| waiting.in_spool = in_spool);
                 Ok((batch.records.len(), batch.unreadable))
             });
             let (kept, unreadable) = moved.await?;
@@ -215,7 +222,11 @@ impl ToArchive {
         false
     }
 
-    async fn expire(&self) {
+    /// Deletes what is older than it is kept, where the clock can be believed.
+    async fn expire(&mut self) {
+        if !self.believes_the_clock().await {
+            return;
+        }
         self.expire_recordings().await;
         loop {
             let Ok(before) = wall_clock::now().checked_sub(self.config.keep) else { return };
@@ -235,6 +246,35 @@ impl ToArchive {
 }
 
 impl ToArchive {
+    /// Whether anything may be deleted for its age.
+    async fn believes_the_clock(&mut self) -> bool {
+        let written = match self.clock.read() {
+            Ok(None) => self.newest().await,
+            Ok(written) => Ok(written),
+            Err(error) => Err(ArchiveError::Spool(error)),
+        };
+        let believed = match written {
+            Ok(written) => self.clock.believes(wall_clock::system_time(), written, Instant::now()),
+            Err(error) => {
+                warn!(%error, "it is not known when the engine ran last: nothing is deleted for its age; it is tried again later");
+                return false;
+            }
+        };
+        self.counters.clock_doubted.set(i64::from(!believed));
+        if let Err(error) = self.clock.write() {
+            warn!(%error, "the time cannot be kept in records.directory; after a start, nothing may be deleted for its age");
+        }
+        believed
+    }
+
+    /// When the newest call began that the archive has.
+    async fn newest(&self) -> Result<Option<SystemTime>, ArchiveError> {
+        let archive = Arc::clone(&self.archive);
+        let search = Search { limit: 1, ..Search::default() };
+        let found = blocking(move || archive.lock().unwrap_or_else(PoisonError::into_inner).find(&search)).await?;
+        Ok(found.first().map(|row| row.began.into()))
+    }
+
     async fn expire_recordings(&self) {
         let Some(before) = wall_clock::system_time().checked_sub(self.config.keep_recordings) else { return };
         let (directory, spool) = (self.config.directory.clone(), Arc::clone(&self.spool));

@@ -85,6 +85,36 @@ async fn a_recording_is_deleted_with_its_call_and_when_it_is_old() {
     assert_eq!([asked, old, new].map(|id| file(&id).exists()), [false, false, true]);
 }
 
+/// An engine that starts with a clock that is ahead: of all that it sees, nothing is as old as it seems.
+#[tokio::test]
+async fn a_clock_that_jumps_deletes_nothing_until_an_admin_says_that_it_is_right() {
+    let folder = TempDir::new().unwrap();
+    let config = config(&folder);
+    let ago = Duration::from_secs(40 * 86_400);
+    let (old, clock) = (SystemTime::now() - ago, config.directory.join("clock"));
+    let call = record(&config, &(Timestamp::now() - ago).to_string(), "hello", EndReason::CallerHungUp);
+    let sound = recording_file(&config.directory, call.id);
+    fs::create_dir_all(sound.parent().unwrap()).unwrap();
+    SqliteFile::below(&config.directory).open().unwrap().put(std::slice::from_ref(&call)).unwrap();
+    fs::write(&sound, "sound").unwrap();
+    fs::File::options().write(true).open(&sound).unwrap().set_modified(old).unwrap();
+    // Without a time that was written down the newest record tells it, and then the time.
+    for written in [false, true] {
+        assert_eq!(clock.exists(), written);
+        let (records, counters) = started(&config);
+        until("the clock is doubted", || counters.clock_doubted.get() == 1).await;
+        until("the time is kept", || clock.exists()).await;
+        records.finish(Duration::from_secs(5)).await;
+        assert_eq!((counters.expired.get(), counters.recordings.expired.get()), (0, 0));
+        assert!(sound.exists() && read(&config.directory).unwrap().unwrap().get(call.id).unwrap().is_some());
+    }
+    fs::File::options().write(true).open(&clock).unwrap().set_modified(SystemTime::now()).unwrap();
+    let (records, counters) = started(&config);
+    until("what is old is deleted", || (counters.expired.get(), counters.recordings.expired.get()) == (1, 1)).await;
+    records.finish(Duration::from_secs(5)).await;
+    assert!(!sound.exists() && counters.clock_doubted.get() == 0);
+}
+
 const LOUD: [u8; 160] = [0x10; 160];
 
 /// As a call that is recorded does it, for so many slots.

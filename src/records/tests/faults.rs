@@ -278,8 +278,10 @@ async fn a_disk_that_takes_nothing_is_waited_for_within_bounds_and_what_is_lost_
     }
     let lost = |why: &str| counters.lost.with_label_values(&[why]).get();
     assert_eq!(lost("full"), 1, "one was under way, and so many wait");
+    assert_eq!(counters.waiting.get(), WAITING_MAX as i64 + 1, "in memory is waiting as well");
     fs::create_dir(&spool).unwrap();
     until("all are archived", || counters.kept.get() == WAITING_MAX as u64 + 1).await;
+    until("nothing waits", || counters.waiting.get() == 0).await;
     records.finish(Duration::from_secs(5)).await;
     assert_eq!((lost("full"), lost("stopped")), (1, 0));
 }
