@@ -4,6 +4,8 @@ use offhook::{
     config, provider,
     records::{Archive as _, Record, Sqlite},
 };
+use offhook_kit::processes::signal;
+use rustix::fs::{CWD, Mode, OFlags, mkfifoat, openat};
 use serde_json::json;
 use std::{
     net::TcpListener,
@@ -12,7 +14,11 @@ use std::{
     time::Duration,
 };
 use tempfile::TempDir;
-use tokio::{process::Command, time::timeout};
+use tokio::{
+    io::{AsyncBufReadExt as _, BufReader},
+    process::Command,
+    time::{sleep, timeout},
+};
 
 const CALL: &str = "0e3f2c9a-7b1d-4a3e-9f65-1c2d3e4f5a6b";
 /// The longest any of these may take; a run that goes on is a failure, not a wait.
@@ -244,6 +250,44 @@ fn a_second_engine_on_one_folder_of_records_is_exit_code_3_and_says_what_to_do()
     let said = err(&output);
     let place = folder.path().display().to_string();
     assert!(["another engine", "records.directory", &place].iter().all(|part| said.contains(part)), "{said}");
+}
+
+/// As a configuration on a network mount that does not answer: the read of a pipe ends with its writer, which is held here.
+#[test]
+fn an_engine_stops_while_the_read_of_its_file_hangs() {
+    let file = File::new(&installation("127.0.0.1:0", "127.0.0.1:0"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let mut engine = Command::new(offhook_kit::program())
+            .args(["run", "--config", &file.path()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("cargo built the program");
+        let mut log = BufReader::new(engine.stderr.take().expect("it is piped")).lines();
+        let up =
+            async { while !log.next_line().await.expect("text").expect("it goes on").contains("offhook is up") {} };
+        timeout(WITHIN, up).await.expect("it starts");
+        std::fs::remove_file(file.path()).expect("a file of the test's own");
+        mkfifoat(CWD, file.path(), Mode::RUSR | Mode::WUSR).expect("a pipe in its place");
+        let pid = engine.id().expect("it runs");
+        signal(pid, "HUP");
+        let opens = async {
+            loop {
+                // Refused as long as nobody reads.
+                match openat(CWD, file.path(), OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()) {
+                    Ok(writer) => break writer,
+                    Err(_) => sleep(Duration::from_millis(20)).await,
+                }
+            }
+        };
+        let _writer = timeout(WITHIN, opens).await.expect("the file is read again");
+        signal(pid, "TERM");
+        let ended = timeout(WITHIN, engine.wait()).await.expect("it stops").expect("it is a child");
+        assert_eq!(ended.code(), Some(0));
+    });
 }
 
 /// The archive of a folder of records, with one call in it.

@@ -12,6 +12,7 @@ use std::{
     io::IsTerminal as _,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -19,6 +20,9 @@ use tokio::{
 };
 use tracing::warn;
 
+/// At the end, for threads that read or write files: what has to be written is written by then, and one that hangs with a mount would
+/// keep the process for ever.
+const THREADS_MAX: Duration = Duration::from_secs(2);
 /// Signals that wait to be read; each is a keystroke or an operator's command.
 const ORDERS_MAX: usize = 16;
 
@@ -140,7 +144,11 @@ pub fn load(file: &Path) -> Result<Config, config::Problems> {
 
 pub fn block_on(work: impl Future<Output = ExitCode>) -> ExitCode {
     match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime.block_on(work),
+        Ok(runtime) => {
+            let code = runtime.block_on(work);
+            runtime.shutdown_timeout(THREADS_MAX);
+            code
+        }
         Err(error) => {
             eprintln!("offhook: cannot start the runtime: {error}");
             ExitCode::from(3)

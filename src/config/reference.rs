@@ -32,7 +32,7 @@ problems. An editor that reads the first line of `config/offhook.yaml` completes
 `config/offhook.schema.json`.
 
 `SIGHUP` and `POST /reload` read the file again. New calls get the new configuration, running calls keep theirs; a file
-with a problem changes nothing.
+with a problem, or one that cannot be read within ten seconds, changes nothing.
 
 **Variables.** `${NAME}` in a value is replaced by the environment variable of that name, and it is a problem if that is
 not set. `${NAME:-default}` takes the default if it is unset or empty. `$${` stands for a literal `${`. Inside `{ }` and

@@ -3,7 +3,7 @@
 use super::{
     Shared,
     generation::{BuildError, Generation},
-    workshop::{self, Workshop},
+    workshop::{self, Definitions, Workshop},
 };
 use crate::{
     config::{self, Config, Lines, MailConfig, McpServer, McpTransport, Problem, ProviderConfig},
@@ -16,10 +16,20 @@ use secrecy::ExposeSecret as _;
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
-    path::PathBuf,
-    sync::PoisonError,
+    path::{Path, PathBuf},
+    sync::{
+        PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+        mpsc,
+    },
+    time::Duration,
 };
 use tracing::{info, warn};
+
+/// A local disk takes milliseconds; changes of tools and other reloads wait meanwhile.
+const READ_MAX: Duration = Duration::from_secs(10);
+/// Threads that may hang in a read: each holds some memory for as long as the mount does not answer.
+const HANGING_MAX: usize = 4;
 
 /// Where the configuration comes from.
 #[derive(Debug, Clone)]
@@ -138,6 +148,40 @@ fn missing_programs(config: &Config, path: Option<&OsStr>) -> Vec<Problem> {
     config.mcp.servers.values().filter(|server| server.enabled).filter_map(missing).collect()
 }
 
+/// The configuration and the tools of its tenants, read on a thread that may hang with the disk.
+///
+/// # Errors
+/// Every problem; or that the files could not be read in time.
+fn read_within(limit: Duration, path: &Path) -> Result<(Config, Definitions), Vec<String>> {
+    static HANGING: AtomicUsize = AtomicUsize::new(0);
+    let file = path.display();
+    if HANGING.load(Relaxed) >= HANGING_MAX {
+        let text =
+            format!("{file}: {HANGING_MAX} earlier attempts to read it still hang; mend the mount and restart offhook");
+        return Err(vec![text]);
+    }
+    // Without a buffer, a result is either taken or known to be too late.
+    let (done, result) = mpsc::sync_channel(0);
+    let file_to_read = path.to_owned();
+    tokio::task::spawn_blocking(move || {
+        let config = config::load(&file_to_read, &environment, provider::catalog())
+            .map_err(|problems| problems.iter().map(ToString::to_string).collect());
+        let read = config.and_then(|config| {
+            let definitions = workshop::read(&config)?;
+            Ok((config, definitions))
+        });
+        if done.send(read).is_err() {
+            HANGING.fetch_sub(1, Relaxed);
+        }
+    });
+    result.recv_timeout(limit).unwrap_or_else(|_| {
+        HANGING.fetch_add(1, Relaxed);
+        Err(vec![format!(
+            "{file}: it, or a file that it names, could not be read within {limit:?}; is it on a mount that does not answer?"
+        )])
+    })
+}
+
 /// The environment of the process, for `${VARIABLES}`.
 pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
@@ -147,7 +191,11 @@ impl Shared {
     /// Loads the file again. New calls use it; running calls keep theirs. A broken file changes
     /// nothing.
     pub(super) fn reload(&self) -> Result<ReloadReport, ReloadFailure> {
-        let result = self.load_next();
+        self.reload_within(READ_MAX)
+    }
+
+    pub(super) fn reload_within(&self, limit: Duration) -> Result<ReloadReport, ReloadFailure> {
+        let result = self.load_next(limit);
         match &result {
             Ok(report) => {
                 self.metrics.reload(Reload::Loaded);
@@ -167,7 +215,7 @@ impl Shared {
         result
     }
 
-    fn load_next(&self) -> Result<ReloadReport, ReloadFailure> {
+    fn load_next(&self, limit: Duration) -> Result<ReloadReport, ReloadFailure> {
         let refused = |problems: Vec<String>| ReloadFailure { problems };
         // A change of a tool takes this lock first as well, then the next.
         let doors = self.doors.get();
@@ -177,12 +225,12 @@ impl Shared {
         let Source::File(path) = &self.source else {
             return Err(refused(vec!["this engine was not started from a file".into()]));
         };
-        let config = config::load(path, &environment, provider::catalog())
-            .map_err(|problems| refused(problems.iter().map(ToString::to_string).collect()))?;
+        // Both locks are held for no longer than this: a change or a reload that began later must not be undone by an older one.
+        let (config, definitions) = read_within(limit, path).map_err(refused)?;
         tls::read_authorities_anew();
         let before = self.generation.load();
         let mut workshop = self.workshop(&config);
-        workshop.definitions = workshop::read(&config).map_err(refused)?;
+        workshop.definitions = definitions;
         let lines = config.lines.clone();
         let of_tenants =
             |error: &dyn std::fmt::Display| refused(in_words(&[lines.problem("tenants", error.to_string())]));

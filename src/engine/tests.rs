@@ -168,6 +168,29 @@ async fn a_reload_changes_how_much_of_a_result_is_told() {
     engine.stop().await;
 }
 
+/// As a file on a network mount that does not answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_whose_read_hangs_is_told_and_the_next_reload_goes_on() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("offhook.yaml");
+    std::fs::write(&path, YAML).unwrap();
+    let config = config::load(&path, &|_| None, provider::catalog()).unwrap();
+    let engine = Engine::start(Source::File(path.clone()), config, Metrics::new("test")).await.unwrap();
+    std::fs::remove_file(&path).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let refused = engine.shared.reload_within(Duration::from_millis(50)).unwrap_err();
+    assert!(refused.problems[0].contains("could not be read within 50ms"), "{:?}", refused.problems);
+    let pipe = folder.path().join("pipe");
+    std::fs::rename(&path, &pipe).unwrap();
+    std::fs::write(&path, format!("{YAML}policy: {{ max_result_bytes: 2048 }}\n")).unwrap();
+    let report = engine.shared.reload().unwrap_or_else(|failure| panic!("{:?}", failure.problems));
+    assert_eq!(report.generation, 2);
+    // The thread ends with the test's runtime, which waits for it.
+    drop(std::fs::File::options().write(true).open(&pipe).unwrap());
+    engine.stop().await;
+}
+
 /// A tenant that a reload brings is as good as one of the start: its tools are changed by its token and on the page.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_that_a_reload_brings_has_its_tools_changed_without_a_restart() {
