@@ -26,6 +26,9 @@ const MESSAGE_BYTES_MAX: usize = 32 << 20;
 /// The library's default of 128 KiB per connection is more than all the rest of a call, and it is cleared before
 /// every read.
 const READ_BUFFER_BYTES: usize = 8 << 10;
+/// What waits for a service that does not read, answers to its pings above all: more than any message of ours, the longest of which
+/// holds an agent's prompt and tools.
+const WRITE_BUFFER_BYTES: usize = 4 << 20;
 /// A service that takes nothing for so long hears nothing of what a caller says now.
 const SEND_MAX: Duration = Duration::from_secs(5);
 /// For the closing handshake.
@@ -110,6 +113,7 @@ pub async fn connect(dial: WebSocketDial) -> Result<WebSocketStream<MaybeTlsStre
     let config = WebSocketConfig::default()
         .max_message_size(Some(MESSAGE_BYTES_MAX))
         .max_frame_size(Some(MESSAGE_BYTES_MAX))
+        .max_write_buffer_size(WRITE_BUFFER_BYTES)
         .read_buffer_size(READ_BUFFER_BYTES);
     let no_delay = true;
     match connect_async_tls_with_config(request, Some(config), no_delay, Some(tls::connector())).await {
@@ -180,5 +184,67 @@ impl Socket {
             }
         };
         let _ = timeout(CLOSE_MAX, closing).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+        net::TcpSocket,
+    };
+
+    /// What waits in this process and in both sockets: on Linux 4 MiB at most in that which sends.
+    const HELD_MAX: usize = WRITE_BUFFER_BYTES + (6 << 20);
+
+    fn ping(payload: u8) -> [u8; 127] {
+        let mut frame = [payload; 127];
+        frame[..2].copy_from_slice(&[0x89, 125]);
+        frame
+    }
+
+    #[tokio::test]
+    async fn answers_to_a_service_that_floods_pings_and_does_not_read_do_not_pile_up() {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(65_536).unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let url = format!("ws://{}/", listener.local_addr().unwrap());
+        let accepting = async {
+            let (stream, _) = listener.accept().await.unwrap();
+            tokio_tungstenite::accept_async(stream).await.unwrap().into_inner()
+        };
+        let dialling = Socket::dial(WebSocketDial { url, headers: Vec::new() }, Duration::from_secs(10));
+        let (mut service, socket) = tokio::join!(accepting, dialling);
+        let mut socket = socket.unwrap_or_else(|_| panic!("it is accepted"));
+        let pings = 3 * HELD_MAX / 2 / ping(0).len();
+        let flood = async {
+            let many = ping(b'p').repeat(1_000);
+            for _ in 0..pings / 1_000 {
+                service.write_all(&many).await.unwrap();
+            }
+            service
+        };
+        let hears = async {
+            for _ in 0..pings / 1_000 * 1_000 {
+                assert!(matches!(socket.sign().await, Ok(None)));
+            }
+            socket
+        };
+        let (mut service, mut socket) = tokio::join!(flood, hears);
+        let hears_on = tokio::spawn(async move { while socket.sign().await.is_ok() {} });
+        service.write_all(&ping(b'l')).await.unwrap();
+        // Of each answer: a head of two bytes, four of the mask.
+        let (mut answers, mut held, mut answer) = (BufReader::new(service), 0, [0; 6 + 125]);
+        loop {
+            answers.read_exact(&mut answer).await.unwrap();
+            held += answer.len();
+            if answer[6] ^ answer[2] == b'l' {
+                break;
+            }
+        }
+        assert!(held < HELD_MAX, "{held} bytes were kept for it");
+        hears_on.abort();
     }
 }

@@ -37,6 +37,8 @@ use tokio_util::sync::CancellationToken;
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
 /// Events are small and come a few at a time.
 const READ_BUFFER_BYTES: usize = 16 * 1024;
+/// Answers to pings that Asterisk does not read; nothing else is sent. More than the 128 KiB that the library collects.
+const WRITE_BUFFER_BYTES: usize = 256 * 1024;
 /// Removals and refusals under way at once. What does not fit is found by the next reconcile.
 const CHORES_MAX: usize = 256;
 
@@ -208,6 +210,7 @@ impl EventSocket {
         request.headers_mut().insert(AUTHORIZATION, authorization);
         let config = WebSocketConfig::default()
             .read_buffer_size(READ_BUFFER_BYTES)
+            .max_write_buffer_size(WRITE_BUFFER_BYTES)
             .max_message_size(Some(MESSAGE_BYTES_MAX))
             .max_frame_size(Some(MESSAGE_BYTES_MAX));
         let connecting = connect_async_tls_with_config(request, Some(config), true, Some(tls::connector()));
