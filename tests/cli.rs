@@ -327,17 +327,33 @@ fn a_question_that_cannot_be_answered_is_no_empty_list() {
     let output = offhook(&["calls", "--records", &empty]);
     assert_eq!((code(&output), out(&output)), (3, String::new()), "{output:?}");
     assert!(err(&output).contains(&format!("no records in {empty}")), "{}", err(&output));
+    // A place that cannot be looked at: a link that leads to itself.
+    let circle = folder.path().join("circle");
+    std::os::unix::fs::symlink(&circle, &circle).expect("a link");
+    let circle = circle.display().to_string();
+    for command in [vec!["calls", "--records", &circle], vec!["call", &CALL[..8], "--records", &circle]] {
+        let output = offhook(&command);
+        let told = err(&output);
+        assert!(code(&output) == 3 && told.contains(&format!("{circle}/calls.sqlite3 cannot be opened")), "{told}");
+    }
     archive_with(&folder, "+4940");
     let place = folder.path().display().to_string();
     let output = offhook(&["calls", "--records", &place, "--reason", "caller_hang_up"]);
     assert_eq!(code(&output), 2, "{output:?}");
     assert!(err(&output).contains("caller_hung_up") && err(&output).contains("provider"), "{}", err(&output));
-    for reason in ["caller_hung_up", "normal"] {
-        let output = offhook(&["calls", "--records", &place, "--reason", reason]);
+    for search in [["--reason", "caller_hung_up"], ["--reason", "normal"], ["--until", "today"], ["--since", "-9000d"]]
+    {
+        let output = offhook(&[&["calls", "--records", &place][..], &search].concat());
         assert!(code(&output) == 0 && out(&output).contains(CALL), "{output:?}");
     }
-    let output = offhook(&["calls", "--records", &place, "--reason", "no_input"]);
-    assert_eq!((code(&output), err(&output).trim()), (0, "no call matches"), "{output:?}");
+    for search in
+        [["--reason", "no_input"], ["--reason", "engine_killed"], ["--reason", "not_normal"], ["--until", "-9000d"]]
+    {
+        let output = offhook(&[&["calls", "--records", &place][..], &search].concat());
+        assert_eq!((code(&output), err(&output).trim()), (0, "no call matches"), "{output:?}");
+    }
+    let output = offhook(&["calls", "--records", &place, "--since", "tomorrow"]);
+    assert!(code(&output) == 2 && err(&output).contains("yesterday"), "{output:?}");
 }
 
 /// An engine of another version may be at work with it, which could not go on with what this one would make of it.

@@ -3,15 +3,13 @@
 use super::default_file;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
+use jiff::{Timestamp, Zoned, tz::TimeZone};
 use offhook::{
-    call::EndReason,
     config,
     facts::CallId,
     records::{self, Event, Record, Row, Search},
 };
 use std::{
-    collections::BTreeSet,
     io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -31,11 +29,11 @@ pub struct Place {
 pub struct CallsArguments {
     #[command(flatten)]
     place: Place,
-    /// Calls that began at this time or later: 2026-11-20 or 2026-11-20T14:30.
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// Calls that began at this time or later: 2026-11-20, 2026-11-20T14:30, today, yesterday or -24h.
+    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
     since: Option<Timestamp>,
     /// Calls that began before it.
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
     until: Option<Timestamp>,
     /// Calls that this context had when they ended.
     #[arg(long)]
@@ -43,8 +41,8 @@ pub struct CallsArguments {
     /// Calls that this provider had when they ended.
     #[arg(long)]
     provider: Option<String>,
-    /// Why they ended: a reason (`caller_hung_up`) or a class of reasons (`provider`), as in docs/endings.md.
-    #[arg(long, value_parser = reason)]
+    /// Why they ended: a reason (`caller_hung_up`) or a class of reasons (`provider`), as in docs/endings.md; or `not_normal`, every class but `normal`.
+    #[arg(long, value_parser = records::reason)]
     reason: Option<String>,
     /// The caller's number or the one that was dialled, or the end of it.
     #[arg(long)]
@@ -149,10 +147,11 @@ fn list(arguments: &CallsArguments) -> anyhow::Result<ExitCode> {
     let mut left = arguments.limit as usize;
     let mut table = csv::Writer::from_writer(Vec::new());
     if arguments.format == Layout::Table {
+        let began = Zoned::now().strftime("began (%Z)").to_string();
         writeln!(
             out,
             "{:<36}  {:<16}  {:>8}  {:<16}  {:<16}  why it ended",
-            "call", "began", "lasted", "context", "caller"
+            "call", began, "lasted", "context", "caller"
         )?;
     }
     while left > 0 {
@@ -342,25 +341,7 @@ fn id(text: &str) -> Result<String, String> {
     })
 }
 
-/// A reason, or a class of reasons.
-fn reason(text: &str) -> Result<String, String> {
-    let reasons = EndReason::all();
-    let known: BTreeSet<String> =
-        reasons.iter().flat_map(|reason| [reason.label(), reason.class().label().to_owned()]).collect();
-    match known.contains(text) {
-        true => Ok(text.to_owned()),
-        false => Err(format!("there are: {}", Vec::from_iter(known).join(", "))),
-    }
-}
-
-/// A day, or a time of a day, where the program runs; or a time with its zone.
+/// A day, a time, or how long ago, where the program runs; or a time with its zone.
 fn time(text: &str) -> Result<Timestamp, String> {
-    if let Ok(time) = text.parse() {
-        return Ok(time);
-    }
-    let local = text.parse::<civil::DateTime>().or_else(|_| text.parse::<civil::Date>().map(Into::into));
-    let zoned = local.and_then(|time| time.to_zoned(TimeZone::system()));
-    zoned
-        .map(|time| time.timestamp())
-        .map_err(|_| "expected a day (2026-11-20), a time (2026-11-20T14:30), or one with its zone".into())
+    records::time(text, &Zoned::now()).ok_or_else(|| format!("expected {}", records::TIMES))
 }

@@ -1,6 +1,6 @@
 //! Where records stay: what any database has to be able to do.
 
-use super::Record;
+use super::{Record, Search};
 use crate::facts::CallId;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -80,26 +80,6 @@ pub trait Access: Send + Sync {
     fn read_only(&self) -> Result<Box<dyn Archive>, ArchiveError>;
 }
 
-/// Which calls; what is `None` excludes nothing.
-#[derive(Clone, Default)]
-pub struct Search {
-    /// The beginning of its id: hexadecimal digits, in lower case, and hyphens.
-    pub id: Option<String>,
-    pub since: Option<Timestamp>,
-    pub until: Option<Timestamp>,
-    pub context: Option<String>,
-    pub provider: Option<String>,
-    /// A reason's label, or a class of reasons.
-    pub reason: Option<String>,
-    /// The caller's number or the one that was dialled, or the end of it.
-    pub number: Option<String>,
-    /// Words that were all said in the call, by whomever.
-    pub words: Option<String>,
-    /// Goes on behind this row.
-    pub after: Option<i64>,
-    pub limit: usize,
-}
-
 /// One call in a list.
 #[derive(Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Row {
@@ -160,6 +140,10 @@ pub type DatabaseError = Box<dyn std::error::Error + Send + Sync>;
 pub enum ArchiveError {
     #[error("the archive of calls {file} cannot be opened: {error}")]
     Open { file: String, error: DatabaseError },
+    #[error(
+        "the archive of calls {file} cannot be opened: this user may not read it; ask as the user that the engine runs as"
+    )]
+    Forbidden { file: String },
     #[error(
         "the archive of calls {file} has schema {found}, and this version of offhook knows {known} at most: it was written by a \
          later version; use that one"

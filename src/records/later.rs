@@ -2,8 +2,9 @@
 //! spool.
 
 use super::{
-    archive::{Access, Archive, ArchiveError, Hour, Row, Search},
+    archive::{Access, Archive, ArchiveError, Hour, Row},
     record::Record,
+    search::Search,
 };
 use crate::facts::CallId;
 use jiff::Timestamp;

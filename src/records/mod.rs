@@ -16,18 +16,20 @@ mod later;
 mod reader;
 mod record;
 mod recording;
+mod search;
 mod speeches;
 mod spool;
 mod sqlite;
 mod way;
 
-pub use archive::{Access, Archive, ArchiveError, DatabaseError, Hour, Row, Search};
+pub use archive::{Access, Archive, ArchiveError, DatabaseError, Hour, Row};
 pub use counters::RecordCounters;
 pub use deletion::{Deleted, delete};
 pub use diary::{Close, Diary};
 pub use reader::{NoWaveform, ReadError, Reader};
 pub use record::{Cost, Counts, Ending, Entry, Event, Record, Recorded, Turn, TurnUsed, Used};
 pub use recording::{Listener, Recorder, RecordingCounters, Sound, Unheard, Waveform, open_recording, recording_file};
+pub use search::{NOT_NORMAL, Search, TIMES, reason, reasons, time};
 pub use speeches::Speeches;
 pub use sqlite::{Sqlite, SqliteFile};
 
@@ -204,7 +206,7 @@ const fn why(lost: &TrySendError<Line>) -> &'static str {
 /// When there is one and it cannot be read, or is of another version.
 pub fn read(directory: &Path) -> Result<Option<Box<dyn Archive>>, ArchiveError> {
     let file = SqliteFile::below(directory);
-    if file.exists() { file.read_only().map(Some) } else { Ok(None) }
+    if file.exists()? { file.read_only().map(Some) } else { Ok(None) }
 }
 
 /// Why records cannot be kept.

@@ -84,6 +84,11 @@ pub struct Ending {
 pub(super) const KILLED: &str = "engine_killed";
 
 impl Ending {
+    /// Every one that a record of this version can have.
+    pub fn all() -> Vec<Self> {
+        EndReason::all().into_iter().map(Self::from).chain([Self::killed()]).collect()
+    }
+
     /// Of a call whose end nobody could write down.
     pub fn killed() -> Self {
         let description =

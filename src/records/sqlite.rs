@@ -4,13 +4,16 @@
 //! was said in an index of words that holds no text. Rows are numbered as they come in, which is about as calls end, and a
 //! list goes on behind a row's number.
 
-use super::{Access, Archive, ArchiveError, Hour, Record, Row, Search, record::KILLED};
+use super::{
+    Access, Archive, ArchiveError, Hour, NOT_NORMAL, Record, Row, Search, record::KILLED, search::AS_IT_SHOULD,
+};
 use crate::facts::CallId;
 use jiff::Timestamp;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Transaction, TransactionBehavior, params, types::Value};
 use std::{
     cmp::Ordering,
     fs::OpenOptions,
+    io,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     time::Duration,
@@ -154,9 +157,15 @@ impl SqliteFile {
         Self { file: directory.join("calls.sqlite3") }
     }
 
-    /// Whether a record was ever kept.
-    pub(super) fn exists(&self) -> bool {
-        self.file.exists()
+    /// Whether a record was ever kept. A folder that may not be looked into says nothing about that.
+    pub(super) fn exists(&self) -> Result<bool, ArchiveError> {
+        self.file.try_exists().map_err(|error| {
+            let file = self.file.display().to_string();
+            match error.kind() {
+                io::ErrorKind::PermissionDenied => ArchiveError::Forbidden { file },
+                _ => ArchiveError::Open { file, error: error.into() },
+            }
+        })
     }
 }
 
@@ -166,7 +175,7 @@ impl Access for SqliteFile {
     }
 
     fn existing(&self) -> Result<Option<Box<dyn Archive>>, ArchiveError> {
-        if self.exists() { Ok(Some(Box::new(Sqlite::existing(&self.file)?))) } else { Ok(None) }
+        if self.exists()? { Ok(Some(Box::new(Sqlite::existing(&self.file)?))) } else { Ok(None) }
     }
 
     fn read_only(&self) -> Result<Box<dyn Archive>, ArchiveError> {
@@ -373,8 +382,10 @@ fn query(search: &Search) -> (String, Vec<Value>) {
     if let Some(provider) = &search.provider {
         add("provider = ?", Value::Text(provider.clone()));
     }
-    if let Some(reason) = &search.reason {
-        add("? IN (reason, class)", Value::Text(reason.clone()));
+    match search.reason.as_deref() {
+        Some(NOT_NORMAL) => add("class <> ?", Value::Text(AS_IT_SHOULD.into())),
+        Some(reason) => add("? IN (reason, class)", Value::Text(reason.into())),
+        None => {}
     }
     if let Some(number) = search.number.as_ref().filter(|number| !number.is_empty()) {
         let last = number.chars().count();

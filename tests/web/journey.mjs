@@ -160,7 +160,7 @@ async function searches(page) {
   check(file.suggestedFilename() === "calls.csv", "the export is a file");
   await page.getByLabel("Words that were said").fill("never said by anybody");
   await page.getByRole("button", { name: "Search" }).click();
-  await page.getByText("No call is like that.").waitFor();
+  await page.getByText("No calls match.").waitFor();
   await page.getByRole("link", { name: "Clear" }).click();
   await has(rows, 50, "a page has fifty calls");
   await page.getByRole("link", { name: "Older calls" }).click();

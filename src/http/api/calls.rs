@@ -8,7 +8,7 @@ use crate::{
         routes::{Content, Doc, Routes, schema},
         site::App,
     },
-    records::{Hour, Reader, Record, Row, Search, Waveform},
+    records::{self, Hour, Reader, Record, Row, Search, Waveform},
     wall_clock,
 };
 use axum::{
@@ -19,8 +19,8 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use futures_util::stream;
-use jiff::{SignedDuration, Timestamp, civil, tz::TimeZone};
-use schemars::JsonSchema;
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use tower_http::services::ServeFile;
 
@@ -36,13 +36,14 @@ const HOURS_DAYS_MAX: i64 = 92;
 const TEXT_BYTES_MAX: usize = 200;
 
 /// A time or nothing, for the API's document.
-const TIME: &str = r"^(\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(T([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?)?)?$";
+const TIME: &str = r"^(today|yesterday|-\d{1,5}[smhdw]|\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])(T([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)?)?)?$";
 
 /// Which calls; what is not given, or empty, excludes nothing.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Filter {
-    /// Calls that began at this time or later: `2026-11-20`, `2026-11-20T14:30` (where the engine runs), or with a zone.
+    /// Calls that began at this time or later: `2026-11-20`, `2026-11-20T14:30`, `today`, `yesterday`
+    /// (where the engine runs), `2026-11-20T14:30:00Z`, or `-24h`, so long ago.
     #[schemars(regex(pattern = TIME))]
     pub since: Option<String>,
     /// Calls that began before it.
@@ -54,8 +55,8 @@ pub struct Filter {
     /// The provider that had the call when it ended.
     #[schemars(length(max = 200))]
     pub provider: Option<String>,
-    /// A reason's label or a class of reasons.
-    #[schemars(length(max = 200))]
+    /// A reason's label, a class of reasons, or `not_normal`: every class but `normal`.
+    #[schemars(schema_with = "reason")]
     pub reason: Option<String>,
     /// The caller's number or the one that was dialled, or the end of it. For operators.
     #[schemars(length(max = 200))]
@@ -70,6 +71,10 @@ pub struct Filter {
     pub limit: Option<usize>,
     /// `json`: a page; `csv`: all of them, one call in a line; `jsonl`: all of them, one whole record in a line.
     pub format: Option<Format>,
+}
+
+fn reason(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "string", "enum": records::reasons() })
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize, JsonSchema)]
@@ -155,6 +160,9 @@ pub fn search(who: &Who, filter: &Filter) -> Result<Search, (StatusCode, String)
         }
     }
     let [context, provider, reason, number, words] = texts.map(|(_, text)| text);
+    if let Some(Err(why)) = reason.as_deref().map(records::reason) {
+        return Err(bad(format!("reason: {why}")));
+    }
     if (number.is_some() || words.is_some()) && !private::sees_all(who) {
         return Err((StatusCode::FORBIDDEN, "only operators may search for numbers and words".into()));
     }
@@ -185,17 +193,13 @@ fn given(text: &Option<String>) -> Option<String> {
 }
 
 fn moment(name: &str, text: &Option<String>) -> Result<Option<Timestamp>, (StatusCode, String)> {
-    let bad = || (StatusCode::BAD_REQUEST, format!("{name} is no time such as 2026-11-20T14:30"));
+    let bad = || (StatusCode::BAD_REQUEST, format!("{name}: expected {}", records::TIMES));
     given(text).map(|text| time(&text).ok_or_else(bad)).transpose()
 }
 
-/// A day or a time where the engine runs, or a time with its zone.
-fn time(text: &str) -> Option<Timestamp> {
-    if let Ok(time) = text.parse() {
-        return Some(time);
-    }
-    let local = text.parse::<civil::DateTime>().or_else(|_| text.parse::<civil::Date>().map(Into::into)).ok()?;
-    local.to_zoned(TimeZone::system()).ok().map(|time| time.timestamp())
+/// A time as it is written in a search, where the engine runs.
+pub fn time(text: &str) -> Option<Timestamp> {
+    records::time(text, &wall_clock::now().to_zoned(TimeZone::system()))
 }
 
 fn no_records() -> Response {
@@ -340,8 +344,11 @@ mod tests {
             let text = format!("{at}{zone}");
             assert!(documented.is_match(&text) && time(&text).is_some(), "{text}");
         }
+        for text in ["today", "yesterday", "-24h", "-7d"] {
+            assert!(documented.is_match(text) && time(text).is_some(), "{text}");
+        }
         assert!(documented.is_match("2026-11-20") && documented.is_match("") && given(&Some(String::new())).is_none());
-        for text in ["yesterday", "2026-13-20", "2026-11-20T25:00", "14:30", "2026-11-20Z", "0", "2026-11-20T"] {
+        for text in ["tomorrow", "24h", "2026-13-20", "2026-11-20T25:00", "14:30", "2026-11-20Z", "0", "2026-11-20T"] {
             assert!(!documented.is_match(text) && time(text).is_none(), "{text}");
         }
     }

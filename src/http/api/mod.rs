@@ -12,7 +12,7 @@ pub(super) mod private;
 pub(super) mod registry;
 mod stream;
 
-pub(super) use calls::{Filter, Format, remove, search};
+pub(super) use calls::{Filter, Format, remove, search, time};
 pub(super) use operations::{examine, media_test};
 pub(super) use stream::{Places, Watcher, watch};
 

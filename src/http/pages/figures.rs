@@ -1,7 +1,7 @@
 //! Times, amounts and names as people read them.
 
 use super::text;
-use crate::{facts::CallId, records::Used};
+use crate::{facts::CallId, records::Used, wall_clock};
 use jiff::{Timestamp, tz::TimeZone};
 use maud::{Markup, html};
 
@@ -22,6 +22,12 @@ pub fn moment(at: Timestamp) -> Markup {
     let local = at.to_zoned(TimeZone::system());
     let text = local.strftime("%Y-%m-%d %H:%M:%S");
     html! { time datetime=(at) title=(local.strftime("%Y-%m-%d %H:%M:%S %Z")) { (text) } }
+}
+
+/// The zone that times are told in.
+pub fn zone() -> String {
+    let zone = TimeZone::system();
+    text::times(zone.iana_name(), &wall_clock::now().to_zoned(zone.clone()).strftime("%Z").to_string())
 }
 
 /// The time alone, for what happened just now.

@@ -8,12 +8,12 @@ use super::{
 use crate::{
     call::EndReason,
     http::{
-        api::{Filter, Format, Params, private, search, unread},
+        api::{Filter, Format, Params, private, search, time, unread},
         login::{Door, Role, Who},
         routes::Routes,
         site::App,
     },
-    records::{Ending, Hour, Reader, Row},
+    records::{Ending, Hour, NOT_NORMAL, Reader, Row},
     wall_clock,
 };
 use axum::{
@@ -51,7 +51,7 @@ async fn page(State(app): State<App>, who: Who, Params(filter): Params<Filter>) 
     let main = html! {
         h1 { (text::HISTORY) }
         (plots)
-        (form(&who, &filter))
+        (form(&app, &who, &filter))
         @match &found {
             Ok((rows, next)) => { (list(&who, &filter, rows, *next)) }
             Err((_, why)) => { p.notice.bad role="alert" { (text::sentence(why)) } }
@@ -72,34 +72,79 @@ fn no_records(who: &Who) -> Markup {
     shell::page(who, "/history", text::HISTORY, &main)
 }
 
-fn form(who: &Who, filter: &Filter) -> Markup {
+fn form(app: &App, who: &Who, filter: &Filter) -> Markup {
     let value = |text: &Option<String>| text.clone().unwrap_or_default();
-    let field = |name: &str, label: &str, kind: &str, text: &Option<String>| {
-        html! { label { span { (label) } input type=(kind) name=(name) value=(value(text)) maxlength="200"; } }
+    let field = |name: &str, label: &str, text: &Option<String>| {
+        html! { label { span { (label) } input name=(name) value=(value(text)) maxlength="200"; } }
+    };
+    let moment = |name: &str, label: &str, text: &Option<String>| {
+        html! { label { span { (label) } input type="datetime-local" name=(name) value=(in_a_form(text)); } }
     };
     html! {
+        (quick_dates(filter))
         form.filter.card role="search" method="get" action="/history" {
-            (field("since", text::FROM, "datetime-local", &filter.since))
-            (field("until", text::TO, "datetime-local", &filter.until))
-            (field("context", text::CONTEXT, "text", &filter.context))
-            (field("provider", text::PROVIDER, "text", &filter.provider))
+            (moment("since", text::FROM, &filter.since))
+            (moment("until", text::TO, &filter.until))
+            (choice("context", text::CONTEXT, &filter.context, app.view.contexts().into_keys()))
+            (choice("provider", text::PROVIDER, &filter.provider, app.view.providers().into_keys()))
             label { span { (text::REASON) } (reasons(filter.reason.as_deref())) }
             @if private::sees_all(who) {
-                (field("number", text::NUMBER, "text", &filter.number))
-                (field("words", text::WORDS, "text", &filter.words))
+                (field("number", text::NUMBER, &filter.number))
+                (field("words", text::WORDS, &filter.words))
             }
             div.buttons { button { (text::SEARCH) } a.button.quiet href="/history" { (text::CLEAR) } }
         }
     }
 }
 
+/// Days that are often asked for, with what else is searched for.
+fn quick_dates(filter: &Filter) -> Markup {
+    let dates = [
+        (text::TODAY, "today", None),
+        (text::YESTERDAY, "yesterday", Some("today")),
+        (text::LAST_DAY, "-24h", None),
+        (text::LAST_WEEK, "-7d", None),
+    ];
+    let chosen = |since, until| filter.since.as_deref() == Some(since) && filter.until.as_deref() == until;
+    let to = |since: &str, until: Option<&str>| {
+        let filter = Filter { since: Some(since.to_owned()), until: until.map(str::to_owned), ..filter.clone() };
+        link("/history", &filter, None, None)
+    };
+    html! {
+        nav.dates aria-label=(text::WHEN) {
+            @for (label, since, until) in dates {
+                a.button.quiet href=(to(since, until)) aria-current=[chosen(since, until).then_some("true")] { (label) }
+            }
+        }
+    }
+}
+
+/// A time as a browser's field takes it: words for it would be lost there.
+fn in_a_form(text: &Option<String>) -> String {
+    let Some(text) = text else { return String::new() };
+    let at = time(text.trim()).map(|at| at.to_zoned(TimeZone::system()));
+    at.map_or_else(|| text.clone(), |at| at.strftime("%Y-%m-%dT%H:%M").to_string())
+}
+
+/// A name of the configuration; one that an earlier configuration had can be typed.
+fn choice(name: &str, label: &str, chosen: &Option<String>, known: impl Iterator<Item = String>) -> Markup {
+    let list = format!("{name}s");
+    html! {
+        label {
+            span { (label) }
+            input name=(name) value=(chosen.as_deref().unwrap_or_default()) maxlength="200" list=(list);
+        }
+        datalist id=(list) { @for name in known { option value=(name) {} } }
+    }
+}
+
 fn reasons(chosen: Option<&str>) -> Markup {
-    // Also the one that only records have.
-    let all: Vec<Ending> = EndReason::all().into_iter().map(Ending::from).chain([Ending::killed()]).collect();
+    let all = Ending::all();
     let classes: BTreeSet<_> = all.iter().map(|ending| &*ending.class).collect();
     html! {
         select name="reason" {
             option value="" { (text::ANY) }
+            option value=(NOT_NORMAL) selected[chosen == Some(NOT_NORMAL)] { (text::NOT_AS_IT_SHOULD) }
             @for class in classes {
                 optgroup label=(text::sentence(text::class(class))) {
                     option value=(class) selected[chosen == Some(class)] { (text::ANY) ": " (text::class(class)) }

@@ -1,6 +1,6 @@
 //! What all pages have around them.
 
-use super::{PAGES, assets, text};
+use super::{PAGES, assets, figures, text};
 use crate::http::{
     Why,
     login::{CSRF_FIELD, Who},
@@ -31,7 +31,7 @@ pub fn page(who: &Who, path: &str, title: &str, main: &Markup) -> Markup {
             }
         }
     };
-    document(title, who.csrf(), &html! { (header) main #main tabindex="-1" { (main) } })
+    document(title, who.csrf(), &html! { (header) main #main tabindex="-1" { (main) } footer { (figures::zone()) } })
 }
 
 fn document(title: &str, csrf: &str, body: &Markup) -> Markup {

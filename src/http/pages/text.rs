@@ -79,6 +79,12 @@ pub const NO_WORDS: &str = "What is said is shown to operators only.";
 
 pub const SEARCH: &str = "Search";
 pub const CLEAR: &str = "Clear";
+pub const WHEN: &str = "When";
+pub const TODAY: &str = "Today";
+pub const YESTERDAY: &str = "Yesterday";
+pub const LAST_DAY: &str = "Last 24 hours";
+pub const LAST_WEEK: &str = "Last 7 days";
+pub const NOT_AS_IT_SHOULD: &str = "Not as it should";
 pub const FROM: &str = "From";
 pub const TO: &str = "To";
 pub const REASON: &str = "Reason";
@@ -91,7 +97,7 @@ pub const CSV: &str = "CSV";
 pub const JSON: &str = "JSON";
 pub const NEXT: &str = "Older calls";
 pub const NEWEST: &str = "Newest calls";
-pub const NO_CALLS: &str = "No call is like that.";
+pub const NO_CALLS: &str = "No calls match.";
 pub const NO_RECORDS: &str = "No records are kept";
 pub const NO_RECORDS_HELP: &str =
     "With a section records in its configuration, offhook keeps what happened in each call:";
@@ -169,6 +175,14 @@ pub const FRAMES: &str = "Frames dropped";
 /// Of a recording.
 pub fn cut(there: &str, whole: &str) -> String {
     format!("The recording was cut off: {there} of {whole} are there.")
+}
+
+/// The zone of every time on the pages: its name and how it is shortened.
+pub fn times(zone: Option<&str>, short: &str) -> String {
+    match zone {
+        Some(zone) if zone != short => format!("Times are in the engine's zone: {zone} ({short})"),
+        _ => format!("Times are in the engine's zone: {short}"),
+    }
 }
 
 /// As the checks are called in `/ready`.
@@ -286,11 +300,11 @@ pub fn event(event: &Event) -> Option<(&'static str, String)> {
 /// What of the sound may be kept from here on.
 fn recording(state: &str) -> &'static str {
     match state {
-        "on" => "The recording goes on.",
+        "on" => "The recording is on.",
         "notice" => "The recording begins with the notice.",
-        "private" => "The recording rests: secret digits.",
+        "private" => "The recording is paused: secret digits.",
         "discarded" => "The caller does not want it: the recording is deleted.",
-        _ => "The recording rests.",
+        _ => "The recording is off.",
     }
 }
 

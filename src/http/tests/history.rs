@@ -128,7 +128,8 @@ async fn calls_and_costs_are_told_by_the_hour() {
     assert_eq!(calls, [("2026-11-20T10:00:00Z", Some(60)), ("2026-11-20T11:00:00Z", Some(30))], "the first hour whole");
     assert_eq!((&items[0]["class"], &items[0]["seconds"]), (&"provider".into(), &1_800.0.into()), "{told}");
     assert!(items[0]["cost"].is_number() && items[0]["currency"].is_string(), "{told}");
-    for (wrong, why) in [("since=now", "since is no time"), ("since=2020-01-01", "92 days"), ("hours=9", "hours")] {
+    for (wrong, why) in [("since=now", "since: expected a day"), ("since=2020-01-01", "92 days"), ("hours=9", "hours")]
+    {
         let refused = get(&desk, &login, &format!("/api/v1/calls/hours?{wrong}")).await;
         assert!(refused.status == StatusCode::BAD_REQUEST && refused.text.contains(why), "{wrong}: {}", refused.text);
     }
@@ -252,6 +253,63 @@ async fn every_reason_for_an_end_can_be_searched_for() {
     assert!(page.contains(&format!("/history/{}", killed.id)));
     for reason in EndReason::all() {
         assert!(page.contains(&format!(r#"<option value="{}">"#, reason.label())), "{reason:?}");
+    }
+}
+
+/// A typo is not to read as "no such calls".
+#[tokio::test]
+async fn a_reason_that_there_is_not_is_refused_and_the_document_lists_those_there_are() {
+    let (desk, _) = desk_with(1);
+    let login = desk.log_in(Role::Viewer).await;
+    for path in
+        ["/api/v1/calls?reason=engin_fault", "/api/v1/calls?reason=Normal&format=csv", "/history?reason=engin_fault"]
+    {
+        let refused = get(&desk, &login, path).await;
+        assert!(refused.status == StatusCode::BAD_REQUEST && refused.text.contains("engine_fault"), "{}", refused.text);
+    }
+    let document = get(&desk, &login, "/api/v1/openapi.json").await.json();
+    let parameters = document["paths"]["/api/v1/calls"]["get"]["parameters"].as_array().unwrap().clone();
+    let reason = parameters.iter().find(|parameter| parameter["name"] == "reason").unwrap();
+    let listed = reason["schema"]["enum"].as_array().unwrap();
+    assert_eq!(listed.len(), crate::records::reasons().len(), "{reason}");
+    for listed in listed.iter().map(|listed| listed.as_str().unwrap()) {
+        let answer = get(&desk, &login, &format!("/api/v1/calls?reason={listed}")).await;
+        assert_eq!(answer.status, StatusCode::OK, "{listed}");
+    }
+}
+
+/// "Which calls of yesterday did not go as they should?" is one question.
+#[tokio::test]
+async fn the_calls_of_a_day_that_went_wrong_are_one_search() {
+    let desk = Desk::new();
+    let zone = jiff::tz::TimeZone::system();
+    let noon = |days: i64| {
+        let day = jiff::Zoned::now().with_time_zone(zone.clone()).date() - jiff::Span::new().days(days);
+        day.at(12, 0, 0, 0).to_zoned(zone.clone()).unwrap().timestamp()
+    };
+    let call = |days: i64, reason: EndReason| Record { began: noon(days), reason: reason.into(), ..record(0) };
+    let (wrong, right, older) =
+        (call(1, EndReason::NoInput), call(1, EndReason::CallerHungUp), call(2, EndReason::NoInput));
+    let records = [wrong.clone(), right, older];
+    Sqlite::open(&desk.folder.path().join("calls.sqlite3")).unwrap().put(&records).unwrap();
+    let login = desk.log_in(Role::Viewer).await;
+    let search = "since=yesterday&until=today&reason=not_normal";
+    let found = get(&desk, &login, &format!("/api/v1/calls?{search}")).await.json();
+    let ids: Vec<_> = found["items"].as_array().unwrap().iter().map(|call| call["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, [wrong.id.to_string()]);
+    let page = get(&desk, &login, &format!("/history?{search}")).await.text;
+    let yesterday = noon(1).to_zoned(zone).strftime("%Y-%m-%dT00:00").to_string();
+    for part in [
+        // The words of the link are a date in the field, so that the next search has them too.
+        &*format!(r#"<input type="datetime-local" name="since" value="{yesterday}">"#),
+        r#"<option value="not_normal" selected>Not as it should</option>"#,
+        r#"href="/history?since=today&amp;reason=not_normal""#,
+        r#"<a class="button quiet" href="/history?since=yesterday&amp;until=today&amp;reason=not_normal" aria-current="true">"#,
+        r#"<datalist id="contexts"><option value="sales">"#,
+        r#"<datalist id="providers"><option value="#,
+        "Times are in the engine's zone: ",
+    ] {
+        assert!(page.contains(part), "{part} is not on the page:\n{page}");
     }
 }
 

@@ -26,6 +26,7 @@ fn calls_are_found_by_when_who_why_and_what_was_said() {
         (Search { provider: text("main"), ..Search::default() }, vec![third, first]),
         (Search { reason: text("caller_hung_up"), ..Search::default() }, vec![third, first]),
         (Search { reason: text("engine"), ..Search::default() }, vec![second]),
+        (Search { reason: text(NOT_NORMAL), ..Search::default() }, vec![second]),
         (Search { number: text("0199"), ..Search::default() }, vec![second]),
         (Search { number: text("7000"), context: text("sales"), ..Search::default() }, vec![second]),
         (Search { number: text("199"), words: text("red"), reason: text("engine"), ..Search::default() }, vec![second]),
