@@ -310,6 +310,14 @@ fn words(event: &Event) -> Option<String> {
         Event::HandedOff { context } => format!("handed to {context}"),
         Event::NoInput => "the caller is asked whether they are there".into(),
         Event::Failing { reason } => format!("failing: {reason}"),
+        Event::Transferring { to, voicemail, by, account } => {
+            let place = if *voicemail { format!("the mailbox {to}") } else { to.clone() };
+            let by = account.as_ref().map_or_else(|| by.clone(), |account| format!("{by} {account}"));
+            format!("the caller is sent to {place} (by: {by})")
+        }
+        Event::Transferred => "the caller was handed over".into(),
+        Event::HungUp { account } => format!("the operator {account} hangs up"),
+        Event::NotGranted { variable, why } => format!("{variable}: {why}; the call goes on without it"),
         Event::TransferFailed { reason } => format!("the transfer failed: {reason}"),
         Event::Recording { state } => match state.as_str() {
             "notice" => "recording: the notice is heard, nothing of the caller is kept yet".into(),

@@ -6,7 +6,7 @@ use crate::{
     call::{AgentEvent, AgentLoss},
     config::{Config, ProviderConfig},
     facts::CallId,
-    provider::{self, AgentSetup, Among, Opens, Provider, ProviderCounters, SessionPolicy},
+    provider::{self, Agent, AgentSetup, Among, Dial, Opens, Provider, ProviderCounters, SessionPolicy},
     remote::wards::Wards,
 };
 use futures_util::{StreamExt as _, stream};
@@ -43,30 +43,42 @@ async fn one(config: &Config, name: &str, entry: &ProviderConfig) -> Finding {
             return Finding::problem(AREA, says, "`offhook check` tells the place of each");
         }
     };
-    let began = Instant::now();
-    match set_up(provider, config).await {
+    let (began, setup) = (Instant::now(), setup(config));
+    let address = address(&*provider, &setup);
+    match set_up(provider, setup).await {
         Ok(()) => {
             let took = began.elapsed().as_millis();
             Finding::ok(AREA, format!("providers.{name} ({}): a session was set up in {took} ms", entry.kind))
         }
         Err(loss) => {
-            let (why, remedy) = meaning(loss, &entry.kind);
-            Finding::problem(AREA, format!("providers.{name} ({}): {why}", entry.kind), remedy)
+            let (why, remedy) = meaning(loss);
+            let at = address.filter(|_| loss == AgentLoss::NotFound).map(|address| format!(" at {address}"));
+            let says = format!("providers.{name} ({}): {why}{}", entry.kind, at.unwrap_or_default());
+            Finding::problem(AREA, says, remedy)
         }
     }
 }
 
-async fn set_up(provider: Arc<dyn Provider>, config: &Config) -> Result<(), AgentLoss> {
-    let counters = Arc::new(ProviderCounters::new(&Registry::new()).map_err(|_| AgentLoss::Handshake)?);
+/// Address of the session, whose path can be wrong. It holds no secret: these travel in headers.
+fn address(provider: &dyn Provider, setup: &AgentSetup) -> Option<String> {
+    let Agent::Remote(remote) = provider.agent() else { return None };
+    if let Dial::WebSocket(dial) = remote.dial(setup) { Some(dial.url) } else { None }
+}
+
+fn setup(config: &Config) -> AgentSetup {
     let format = match config.media.default.format {
         format @ (Format::ULAW | Format::ALAW) => format,
         _ => Format::SLIN8,
     };
-    let setup = AgentSetup {
+    AgentSetup {
         instructions: "This is a test of the connection. Say nothing.".into(),
         opens: Opens::Waits,
         ..AgentSetup::new(CallId::random(), format)
-    };
+    }
+}
+
+async fn set_up(provider: Arc<dyn Provider>, setup: AgentSetup) -> Result<(), AgentLoss> {
+    let counters = Arc::new(ProviderCounters::new(&Registry::new()).map_err(|_| AgentLoss::Handshake)?);
     // A provider that is slow or throttled once is told as it is; nobody waits for this session.
     let policy = SessionPolicy { attempts: 1, setup_max: SET_UP_MAX, ..SessionPolicy::default() };
     let (_commands, to_session) = mpsc::channel(QUEUE);
@@ -94,11 +106,15 @@ async fn set_up(provider: Arc<dyn Provider>, config: &Config) -> Result<(), Agen
     timeout(SET_UP_MAX + Duration::from_secs(1), told).await.unwrap_or(Err(AgentLoss::Unreachable))
 }
 
-const fn meaning(loss: AgentLoss, _kind: &str) -> (&'static str, &'static str) {
+const fn meaning(loss: AgentLoss) -> (&'static str, &'static str) {
     match loss {
         AgentLoss::Unauthorized => {
             ("the key is refused", "make a new one at the vendor, or look whether the environment has an older one")
         }
+        AgentLoss::NotFound => (
+            "HTTP status 404 or 405, so a server answers and has no such path",
+            "is the path of base_url the one that docs/providers.md names for this kind? Some kinds add the vendor's path, others want it whole",
+        ),
         AgentLoss::Quota => {
             ("the account has no credit left, or its limit is reached", "see the vendor's page of billing")
         }
@@ -108,7 +124,7 @@ const fn meaning(loss: AgentLoss, _kind: &str) -> (&'static str, &'static str) {
         ),
         AgentLoss::Unreachable | AgentLoss::Stalled => (
             "nobody can be reached",
-            "does this machine reach the internet (DNS, a firewall, a proxy that does not pass WebSockets on)? The log above says more",
+            "does this machine reach the internet (DNS, a firewall, a proxy that does not pass WebSockets on), and is the address right?",
         ),
         AgentLoss::Handshake => (
             "the session was refused or not set up as asked",

@@ -20,8 +20,10 @@ use super::{
 use crate::{
     audio::{FRAME, Format},
     call::{
-        AgentCommand, AgentEvent, AgentLoss, CallMachine, EndReason, Input, LegCommand, LegEvent, Measure, Note, Output,
+        AgentCommand, AgentEvent, AgentLoss, CallMachine, EndReason, Input, LegCommand, LegEvent, Measure, Note,
+        Output, TransferTarget,
     },
+    config::Config,
     facts::{CallFacts, CallId},
     gate::Route,
     mcp::CallEnd,
@@ -282,6 +284,7 @@ impl CallTask<'_> {
     }
 
     fn on_note(&mut self, note: Note) {
+        let note = without_strange_names(note, &self.generation.config);
         match &note {
             Note::Answered => info!("answered"),
             Note::AgentReady => debug!("agent ready"),
@@ -314,7 +317,7 @@ impl CallTask<'_> {
                 tell_unknown(self.generation, name.reveal());
                 self.rejected(name.reveal());
             }
-            Note::Announced { tool } => info!(tool = tool.as_str(), "a tool takes long; the caller is told so"),
+            Note::Announced { tool } => info!(tool = tool.as_str(), "the agent is asked to announce a tool"),
             Note::Audit(line) => {
                 audit(line);
                 let context = self.generation.config.contexts.get(&self.facts.context);
@@ -335,6 +338,11 @@ impl CallTask<'_> {
             Note::Held(false) => info!("the caller has taken the call up again"),
             Note::Confirmed(verdict) => debug!(?verdict, "the caller answered a question"),
             Note::ActionRefused(what) => warn!("{what}"),
+            Note::Transferring { to, by } => {
+                let (TransferTarget::Destination(name) | TransferTarget::Mailbox(name)) = to;
+                info!(to = name.as_str(), by = by.label(), "the caller is sent away");
+            }
+            Note::Transferred => info!("the caller was handed over"),
             Note::TransferFailed(why) => {
                 warn!(reason = why.label(), "{}; the caller stays with the agent", why.describe());
             }
@@ -407,6 +415,22 @@ impl CallTask<'_> {
         self.shared.metrics.frames_dropped(cause, frames);
         self.entered.dropped(frames);
     }
+}
+
+/// Only places of the configuration are named: a tool can ask for one that there is not, and call it by anything.
+pub(super) fn without_strange_names(note: Note, config: &Config) -> Note {
+    let Note::Transferring { to, by } = note else { return note };
+    let unknown = || "unknown".to_owned();
+    let to = match to {
+        TransferTarget::Destination(name) if !config.destinations.contains_key(&name) => {
+            TransferTarget::Destination(unknown())
+        }
+        TransferTarget::Mailbox(name) if !config.voicemail.mailboxes.contains_key(&name) => {
+            TransferTarget::Mailbox(unknown())
+        }
+        known => known,
+    };
+    Note::Transferring { to, by }
 }
 
 impl Running {

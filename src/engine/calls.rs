@@ -3,7 +3,7 @@
 
 use super::{
     Ari, Shared,
-    admission::{Granted, NoContext, Wish, grant},
+    admission::{Granted, NoContext, Refused, Wish, grant},
     agent::{Briefing, Casting, Session},
     bill::Bill,
     call_task::CallTask,
@@ -24,7 +24,7 @@ use crate::{
         leg::{STATUS_VARIABLE, decline},
         setup::Plan,
     },
-    call::{CallMachine, CallPlan, CallRules, EndReason},
+    call::{CallMachine, CallPlan, CallRules, EndReason, Note},
     config::{Config, Transport, prompt},
     facts::{CallFacts, CallId, Direction, Residency},
     http::NoConversation,
@@ -36,7 +36,7 @@ use crate::{
     wall_clock,
 };
 use futures_util::{FutureExt as _, future::join_all};
-use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc};
+use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
@@ -399,6 +399,13 @@ async fn run(
         records.begun(empty.close(&known, Close::of_a_beginning(&known, generation.number, transport, format)));
     }
     let mut diary = diary();
+    for Refused { variable, reason } in granted.refused {
+        let note = Note::NotGranted { variable, why: reason };
+        entered.observe("connecting", &note);
+        if let Some(diary) = &mut diary {
+            diary.note(Duration::ZERO, &note);
+        }
+    }
     let mut recorder = shared.records.as_ref().map(|records| records.recorder(facts.id, format));
     let (reason, sessions) = async {
         if let Some(kept) = Some(toolbox.kept_from(facts.residency)).filter(|kept| !kept.is_empty()) {

@@ -71,8 +71,15 @@ pub struct Doors {
 
 /// What somebody on the page wants of a call.
 pub enum Order {
-    End(EndReason),
-    Transfer(String),
+    End {
+        reason: EndReason,
+        /// The operator's account; `None`: the engine stops.
+        account: Option<String>,
+    },
+    Transfer {
+        destination: String,
+        account: String,
+    },
     /// The caller has written this.
     Written(Redacted<String>),
 }
@@ -108,7 +115,7 @@ impl LiveCalls {
         let mut inner = self.lock();
         if let Some(reason) = inner.ending {
             // A fresh queue has room.
-            let _ = doors.orders.try_send(Order::End(reason));
+            let _ = doors.orders.try_send(Order::End { reason, account: None });
         }
         let (story, speeches) = (VecDeque::new(), Speeches::default());
         let (caller_speaks, agent_speaks) = (false, false);
@@ -141,16 +148,17 @@ impl LiveCalls {
         inner.ending = Some(reason);
         for running in inner.live.values() {
             // A full queue means that the call has been told already.
-            let _ = running.doors.orders.try_send(Order::End(reason));
+            let _ = running.doors.orders.try_send(Order::End { reason, account: None });
         }
     }
 
-    /// Ends one call; `false`: it does not run.
-    pub fn end(&self, call: CallId, reason: EndReason) -> bool {
+    /// Ends one call on behalf of an operator; `false`: it does not run.
+    pub fn end(&self, call: CallId, account: &str) -> bool {
         let inner = self.lock();
         let Some(running) = inner.live.get(&call) else { return false };
         // As above.
-        let _ = running.doors.orders.try_send(Order::End(reason));
+        let order = Order::End { reason: EndReason::OperatorEnded, account: Some(account.to_owned()) };
+        let _ = running.doors.orders.try_send(order);
         true
     }
 
@@ -162,7 +170,7 @@ impl LiveCalls {
     }
 
     /// Sends the caller of a call somewhere once the agent has spoken out.
-    pub fn transfer(&self, call: CallId, destination: &str) -> Result<(), NoTransfer> {
+    pub fn transfer(&self, call: CallId, destination: &str, account: &str) -> Result<(), NoTransfer> {
         let inner = self.lock();
         let Doors { orders, transfers, .. } = &inner.live.get(&call).ok_or(NoTransfer::NotRunning)?.doors;
         let generation = transfers.as_ref().ok_or(NoTransfer::AudioOnly)?;
@@ -173,7 +181,8 @@ impl LiveCalls {
         if orders.capacity() == 1 {
             return Err(NoTransfer::NotRunning);
         }
-        orders.try_send(Order::Transfer(destination.to_owned())).map_err(|_| NoTransfer::NotRunning)
+        let order = Order::Transfer { destination: destination.to_owned(), account: account.to_owned() };
+        orders.try_send(order).map_err(|_| NoTransfer::NotRunning)
     }
 
     /// What the caller of a conversation in writing has written.

@@ -31,8 +31,8 @@ impl Outside {
 fn look(orders: &mut mpsc::Receiver<Order>, asides: &mut mpsc::Receiver<String>, cx: &mut Context<'_>) -> Poll<Input> {
     if let Poll::Ready(Some(order)) = orders.poll_recv(cx) {
         return Poll::Ready(match order {
-            Order::End(reason) => Input::EndNow(reason),
-            Order::Transfer(destination) => Input::Transfer(destination),
+            Order::End { reason, account } => Input::EndNow { reason, account },
+            Order::Transfer { destination, account } => Input::Transfer { destination, account },
             Order::Written(text) => Input::Written(text),
         });
     }

@@ -5,10 +5,13 @@ mod toy;
 #[path = "../../tests/toy_provider/vendor.rs"]
 mod vendor;
 
-use super::{Engine, Source, generation::Generation, publishing, view::View, workshop::Workshop};
+use super::{
+    Engine, Source, call_task::without_strange_names, generation::Generation, publishing, view::View,
+    workshop::Workshop,
+};
 use crate::{
     asterisk::audiosocket::{Codec, Frame},
-    call::EndReason,
+    call::{EndReason, Initiator, Note, TransferTarget},
     config::{self, Services},
     facts::CallFacts,
     http::{ConfigurationError, Configurations as _, Draft, EngineView as _},
@@ -297,4 +300,18 @@ async fn the_registry_shows_a_tool_with_its_contexts_its_calls_and_their_audit()
     assert_eq!(tool.figures.outcomes, [("done".to_owned(), 1)].into());
     assert!(view.tool_audits(Some("acme"), Some(HANGUP_CALL)).is_empty(), "another tenant's calls are its own");
     engine.stop().await;
+}
+
+/// A tool can name a place that there is not: with a caller's number, say, which is for no log and no record.
+#[test]
+fn a_place_that_the_configuration_does_not_have_is_not_named() {
+    let yaml = format!("{YAML}destinations: {{ people: {{ description: People, dial: [PJSIP/reception] }} }}\n");
+    let config = config::load_str("test.yaml", &yaml, &|_| None, provider::catalog()).unwrap();
+    let sent = |to| Note::Transferring { to, by: Initiator::Agent };
+    for (named, told) in [("people", "people"), ("+4930901820", "unknown")] {
+        let [asked, shown] = [named, told].map(|name| sent(TransferTarget::Destination(name.into())));
+        assert_eq!(without_strange_names(asked, &config), shown);
+    }
+    let mailbox = sent(TransferTarget::Mailbox("+4930901820".into()));
+    assert_eq!(without_strange_names(mailbox, &config), sent(TransferTarget::Mailbox("unknown".into())));
 }

@@ -3,7 +3,6 @@
 use super::{Shared, Source, calls};
 use crate::{
     asterisk::events::AriState,
-    call::EndReason,
     config::{Config, Context, Named, ProviderConfig},
     doctor,
     facts::CallId,
@@ -73,8 +72,8 @@ impl EngineView for View {
         self.0.live.story(id, from)
     }
 
-    fn hang_up(&self, id: CallId) -> bool {
-        self.0.live.end(id, EndReason::OperatorEnded)
+    fn hang_up(&self, id: CallId, account: &str) -> bool {
+        self.0.live.end(id, account)
     }
 
     fn listen(&self, id: CallId) -> Result<mpsc::Receiver<Bytes>, NoListening> {
@@ -85,8 +84,8 @@ impl EngineView for View {
         self.0.live.destinations(id)
     }
 
-    fn transfer(&self, id: CallId, destination: &str) -> Result<(), NoTransfer> {
-        self.0.live.transfer(id, destination)
+    fn transfer(&self, id: CallId, destination: &str, account: &str) -> Result<(), NoTransfer> {
+        self.0.live.transfer(id, destination, account)
     }
 
     fn converse(&self, context: String) -> BoxFuture<'static, Result<CallId, NoConversation>> {

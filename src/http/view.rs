@@ -27,8 +27,8 @@ pub trait EngineView: Send + Sync + 'static {
     fn call(&self, id: CallId) -> Option<ActiveCall>;
     /// What happened in a running call from this entry on, as far as it is still remembered; `None`: it does not run.
     fn story(&self, id: CallId, from: u64) -> Option<Vec<LiveEntry>>;
-    /// Ends a running call; `false`: it does not run.
-    fn hang_up(&self, id: CallId) -> bool;
+    /// Ends a running call on behalf of an account, which its record names; `false`: it does not run.
+    fn hang_up(&self, id: CallId, account: &str) -> bool;
     /// A running call from now on, as WAV without an end; the parts stop when the call does.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ pub trait EngineView: Send + Sync + 'static {
     ///
     /// # Errors
     /// The call cannot be sent there.
-    fn transfer(&self, id: CallId, destination: &str) -> Result<(), NoTransfer>;
+    fn transfer(&self, id: CallId, destination: &str, account: &str) -> Result<(), NoTransfer>;
     /// Begins a conversation in writing with the agent of a context.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use super::{Counts, Ending, Entry, Event, Record, Recorded, Speeches, Turn, TurnUsed, Used};
 use crate::{
     audio::Format,
-    call::{Dialling, Note, Speaker, TurnTimes},
+    call::{Dialling, Initiator, Note, Speaker, TransferTarget, TurnTimes},
     config::RecordsConfig,
     facts::CallFacts,
     redact::without_dictated_numbers,
@@ -207,6 +207,17 @@ impl Event {
             Note::Dialling(Dialling::Recovery(loss)) => Self::Dialling { why: loss.label().into() },
             Note::TookOver { provider, resumed } => Self::TookOver { provider: provider.clone(), resumed: *resumed },
             Note::Failing(reason) => Self::Failing { reason: reason.label() },
+            Note::Transferring { to, by } => {
+                let (to, voicemail) = match to {
+                    TransferTarget::Destination(name) => (name.clone(), false),
+                    TransferTarget::Mailbox(name) => (name.clone(), true),
+                };
+                let account = if let Initiator::Operator(account) = by { Some(account.clone()) } else { None };
+                Self::Transferring { to, voicemail, by: by.label().into(), account }
+            }
+            Note::Transferred => Self::Transferred,
+            Note::HungUp { account } => Self::HungUp { account: account.clone() },
+            Note::NotGranted { variable, why } => Self::NotGranted { variable: (*variable).into(), why: why.clone() },
             Note::TransferFailed(fault) => Self::TransferFailed { reason: fault.label().into() },
             Note::Recording(state) => Self::Recording { state: state.label().into() },
             Note::ToolAnswered { .. }

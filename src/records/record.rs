@@ -207,8 +207,31 @@ pub enum Event {
     Failing {
         reason: String,
     },
+    /// The caller is sent away: to a destination, or a mailbox, of this name in the configuration; `unknown` where a tool named
+    /// one that it does not have.
+    Transferring {
+        to: String,
+        #[serde(default, skip_serializing_if = "is_false")]
+        voicemail: bool,
+        /// `agent`, `operator`, `on_failure` or `menu`.
+        by: String,
+        /// The operator's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        account: Option<String>,
+    },
+    /// The place that the caller was sent to has them.
+    Transferred,
     TransferFailed {
         reason: String,
+    },
+    /// An operator ends the call.
+    HungUp {
+        account: String,
+    },
+    /// What the dialplan asked for in this variable is not to be had; the call goes on without it. Digits are not kept.
+    NotGranted {
+        variable: String,
+        why: String,
     },
     /// What of the sound may be kept from here on: `off`, `notice`, `on`, `private`, `discarded`.
     Recording {
@@ -246,6 +269,11 @@ pub struct Cost {
     /// What was used and has no price, so that the amount is too small.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unpriced: Vec<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_false(set: &bool) -> bool {
+    !*set
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]

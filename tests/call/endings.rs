@@ -3,7 +3,8 @@
 use crate::call::stage::{AGENT, APOLOGY, Stage, approved_tool, rules};
 use offhook_core::{
     call::{
-        AgentCommand, AgentEvent, AgentLoss, CallRules, EndReason, Input, LegCommand, LegEvent, OnFailure, SetupStep,
+        AgentCommand, AgentEvent, AgentLoss, CallRules, EndReason, Input, LegCommand, LegEvent, Note, OnFailure,
+        SetupStep,
     },
     tool::{After, CallAction, ToolOutcome},
 };
@@ -162,7 +163,8 @@ fn broken_media_is_a_hang_up_if_asterisk_says_so_within_a_second() {
 #[test]
 fn an_operator_ends_a_call_at_once() {
     let mut stage = Stage::greeted();
-    stage.input(Input::EndNow(EndReason::OperatorEnded));
+    stage.input(Input::EndNow { reason: EndReason::OperatorEnded, account: Some("ada".into()) });
+    assert!(stage.notes().contains(&&Note::HungUp { account: "ada".into() }));
     assert_eq!(stage.leg_commands(), [&LegCommand::HangUp]);
     assert_eq!(stage.end_reason(), Some(EndReason::OperatorEnded));
 }

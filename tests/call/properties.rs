@@ -102,7 +102,7 @@ proptest! {
             }
         }
         let seen = stage.seen.len();
-        stage.input(Input::EndNow(EndReason::Shutdown)).after(1_000);
+        stage.input(Input::EndNow { reason: EndReason::Shutdown, account: None }).after(1_000);
         prop_assert_eq!(stage.seen.len(), seen, "nothing comes after the end");
     }
 }

@@ -484,7 +484,7 @@ fn a_failure_is_not_tried_again_by_itself() {
 fn an_operator_can_end_a_call_in_the_middle_of_a_tool() {
     let mut stage = Stage::with_tools([look_up()]);
     stage.caller_tells("Hello?").only_calls("provider-1", "look_up", "{}");
-    stage.input(Input::EndNow(EndReason::OperatorEnded));
+    stage.input(Input::EndNow { reason: EndReason::OperatorEnded, account: None });
     assert_eq!(stage.end_reason(), Some(EndReason::OperatorEnded));
     assert!(stage.audits()[0].cancelled && stage.answers().is_empty());
 }

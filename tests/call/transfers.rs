@@ -1,12 +1,12 @@
 //! A caller on the way to somebody else: what is heard meanwhile, on both sides, and the ways back.
 
-use crate::call::stage::{AGENT, APOLOGY, MOMENT, Stage, clips, rules, spoken};
+use crate::call::stage::{AGENT, APOLOGY, MENU, MOMENT, Stage, clips, rules, spoken};
 use bytes::Bytes;
 use offhook_core::{
     audio::{Clip, Format, RingBack, RingTone},
     call::{
-        AgentCommand, AgentEvent, AgentLoss, CallRules, Clips, EndReason, Input, LegCommand, LegEvent, Next, Note,
-        Output, Successor, TransferFault,
+        AgentCommand, AgentEvent, AgentLoss, CallRules, Clips, EndReason, Exit, Initiator, Input, LastResort,
+        LegCommand, LegEvent, Next, Note, OnFailure, Output, Successor, TransferFault, TransferTarget,
     },
     tool::{CallAction, ToolOutcome},
 };
@@ -49,6 +49,61 @@ fn asks(stage: &mut Stage, action: CallAction) {
     stage.starts("r").speaks("r", 200).calls_tool("c1", "hangup_call", "{}");
     stage.finishes("hangup_call", ToolOutcome::act("Yes.", action));
     stage.done("r").after(1_000);
+}
+
+fn of_transfers(stage: &Stage) -> Vec<Note> {
+    let told = |note: &&Note| matches!(note, Note::Transferring { .. } | Note::Transferred | Note::TransferFailed(_));
+    stage.notes().into_iter().filter(told).cloned().collect()
+}
+
+/// A transfer's record: by whom, where to, and what became of it.
+#[test]
+fn every_way_to_somebody_else_is_told_with_its_cause_its_place_and_its_end() {
+    let sales = || TransferTarget::Destination("sales".into());
+    let office = || TransferTarget::Mailbox("office".into());
+    let lost = |on_failure, last_resort| {
+        let clips = Clips { menu: Some(spoken("Press one.", MENU)), ..clips() };
+        let mut stage = Stage::speaking(AGENT, CallRules { on_failure, last_resort, ..rules() }, clips);
+        stage.leg(LegEvent::Up).agent(AgentEvent::Ready).reply("hello", 300).after(400);
+        stage.agent(AgentEvent::Lost(AgentLoss::Closed)).after(900);
+        stage
+    };
+    let by_agent = || {
+        let mut stage = Stage::greeted();
+        asks(&mut stage, CallAction::Transfer { destination: "sales".into() });
+        stage
+    };
+    let by_operator = || {
+        let mut stage = Stage::greeted();
+        stage.input(Input::Transfer { destination: "sales".into(), account: "ada".into() }).after(1_000);
+        stage
+    };
+    let on_failure = || {
+        let mut stage = lost(OnFailure::Transfer("sales".into()), None);
+        stage.after(7_000);
+        stage
+    };
+    let by_key = || {
+        let keys = [('2', Exit::Voicemail("office".into()))].into();
+        let mut stage = lost(OnFailure::HangUp, Some(LastResort { keys, rounds: 1, wait: Duration::from_secs(5) }));
+        stage.leg(LegEvent::Digit('2'));
+        stage
+    };
+    let ways: [(&dyn Fn() -> Stage, TransferTarget, Initiator); 4] = [
+        (&by_agent, sales(), Initiator::Agent),
+        (&by_operator, sales(), Initiator::Operator("ada".into())),
+        (&on_failure, sales(), Initiator::OnFailure),
+        (&by_key, office(), Initiator::Menu),
+    ];
+    for (way, to, by) in ways {
+        let sent = Note::Transferring { to, by };
+        let mut arrived = way();
+        arrived.leg(LegEvent::Transferred);
+        assert_eq!(of_transfers(&arrived), [sent.clone(), Note::Transferred]);
+        let mut failed = way();
+        failed.leg(LegEvent::TransferFailed(TransferFault::Busy));
+        assert_eq!(of_transfers(&failed), [sent, Note::TransferFailed(TransferFault::Busy)]);
+    }
 }
 
 #[test]

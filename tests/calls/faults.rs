@@ -208,6 +208,7 @@ async fn whatever_the_provider_does_the_caller_hears_a_sentence_and_a_human() {
     let normal = Behaviour::default;
     let faults = [
         ("agent_unauthorized", Behaviour { opening: Opening::Refuse(401), ..normal() }),
+        ("agent_not_found", Behaviour { opening: Opening::Refuse(404), ..normal() }),
         ("agent_unreachable", Behaviour { opening: Opening::Refuse(500), ..normal() }),
         ("agent_closed", Behaviour { opening: Opening::CloseAtOnce(1011), ..normal() }),
         ("agent_handshake", Behaviour { opening: Opening::Silent, ..normal() }),

@@ -10,7 +10,7 @@ use crate::calls::{
     },
     ms,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 const TOKEN: &str = "a token for programs";
@@ -26,7 +26,7 @@ async fn pbx(ann: &Phone) -> (Asterisk, Offhook, u16) {
     let http = format!("http: {{ bind: \"127.0.0.1:{port}\"");
     let yaml = place.yaml(Some(&asterisk)).replace(&http, &format!("{http}, admin_token: {TOKEN}"));
     let yaml = format!(
-        "{yaml}default_context: front\n\
+        "{yaml}records: {{ directory: records }}\ndefault_context: front\n\
          providers:\n  script:\n    scripted:\n      detector: {{ threshold_dbfs: 0 }}\n      \
          script: [{{ tone: {{ hertz: {AGENT_HZ}, for: 4s }} }}, {{ listen: {{}} }}]\n\
          destinations:\n  there: {{ description: People, dial: [\"PJSIP/anonymous/sip:phone@127.0.0.1:{}\"] }}\n\
@@ -55,7 +55,8 @@ async fn an_operator_sends_a_caller_to_a_person() {
     let (asterisk, offhook, _) = pbx(&ann).await;
     let mut caller = caller(&asterisk).await;
     caller.wait_to_hear(AGENT_HZ, ms(200), SOON).await;
-    let path = format!("api/v1/live/{}/transfer", running(&offhook).await);
+    let id = running(&offhook).await;
+    let path = format!("api/v1/live/{id}/transfer");
     let (status, destinations) = offhook.request("GET", &path, TOKEN, None).await;
     assert_eq!((status, destinations), (200, json!({ "there": "People" })));
     let (status, why) = offhook.request("POST", &path, TOKEN, Some(&json!({ "destination": "elsewhere" }))).await;
@@ -64,11 +65,25 @@ async fn an_operator_sends_a_caller_to_a_person() {
     assert_eq!(status, 202);
     caller.wait_to_hear(ANN_HZ, ms(1_000), SOON).await;
     assert_eq!(offhook.wait_end_reason(SOON).await, "transferred");
+    offhook.wait_metric("offhook_records_total", 1.0, SOON).await;
     caller.hang_up().await;
     asterisk.wait_empty(SOON).await;
     let words = caller.heard().spans_of(AGENT_HZ)[0];
     assert!(words.length().abs_diff(ms(4_000)) <= ms(150), "the agent spoke out: {words:?}");
     offhook.wait_logged("an operator transfers the call").await;
+    // Who did it, where the caller went, and that they arrived.
+    let (_, record) = offhook.request("GET", &format!("api/v1/calls/{id}"), TOKEN, None).await;
+    let told: Vec<_> =
+        record["entries"].as_array().expect("a list").iter().filter(|entry| is_of_a_transfer(entry)).collect();
+    assert_eq!((told.len(), &told[1]["event"]), (2, &json!("transferred")), "{record}");
+    let sent = json!({
+        "at_ms": told[0]["at_ms"], "event": "transferring", "to": "there", "by": "operator", "account": told[0]["account"],
+    });
+    assert!(told[0] == &sent && told[0]["account"].is_string(), "{}", told[0]);
+}
+
+fn is_of_a_transfer(entry: &Value) -> bool {
+    entry["event"].as_str().is_some_and(|event| event.starts_with("transfer"))
 }
 
 /// Issue 7: both sides, as they are heard, without a trace of it in the call.

@@ -71,6 +71,21 @@ async fn a_call_is_found_by_its_words_told_as_it_went_exported_and_deleted() {
     }
 }
 
+/// "Why did sales answer as reception?" is answered where the call is looked up.
+async fn a_call_that_asked_for_a_context_that_there_is_not_says_so() {
+    let folder = TempDir::with_prefix("offhook-records-").expect("a temporary directory");
+    let asterisk = Asterisk::start(Options::default()).await;
+    let agents = format!("records: {{ directory: \"{}\" }}\n{AGENTS}", folder.path().display());
+    let engine = Offhook::attached(&asterisk, &agents).await;
+    // Its dialplan asks for `sales`.
+    let mut caller = Phone::call(asterisk.sip_port(), "7002", silence(ms(60_000))).await;
+    caller.wait_ended(SOON).await;
+    engine.wait_metric("offhook_records_total", 1.0, SOON).await;
+    let id = engine.wait_ended(1, SOON).await[0]["id"].as_str().expect("an id").to_owned();
+    let story = text(&offhook(&folder, &["call", &id]).await);
+    assert!(story.contains("AI_CONTEXT: \"sales\" is not a configured context"), "{story}");
+}
+
 /// Somebody writes to the database and does not come to an end.
 async fn a_call_beside_a_locked_database_is_undisturbed_and_its_record_arrives_when_the_lock_goes() {
     let folder = TempDir::with_prefix("offhook-records-").expect("a temporary directory");
@@ -120,6 +135,7 @@ async fn of_a_call_that_is_deleted_while_it_stands_nothing_is_kept() {
 crate::scenes! {
     both:
         a_call_is_found_by_its_words_told_as_it_went_exported_and_deleted,
+        a_call_that_asked_for_a_context_that_there_is_not_says_so,
         a_call_beside_a_locked_database_is_undisturbed_and_its_record_arrives_when_the_lock_goes,
         of_a_call_that_is_deleted_while_it_stands_nothing_is_kept;
 }

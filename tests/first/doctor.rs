@@ -331,6 +331,19 @@ async fn a_key_that_the_vendor_refuses_is_told_and_never_shown_and_offline_does_
     assert_eq!((ran.code, vendor.sessions()), (0, 1), "{}", ran.out);
 }
 
+/// A firewall is not to be looked at where the path is wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_that_the_vendor_does_not_have_is_told_as_that() {
+    let vendor = Vendor::start::<OpenAi>(Scenario { otherwise: Opening::Refuse(404), ..Scenario::default() }).await;
+    let yaml = format!("{}providers: {{ script: {} }}\n{CONTEXT}", Place::free().yaml(None), vendor.yaml());
+    let installation =
+        Installation::new(&yaml.replace("tools: [hangup_call]", "tools: [hangup_call], audiosocket_id: \"0ff40001\""));
+    let ran = installation.doctor(&[], &[]).await;
+    let told = "problem provider providers.script (openai_realtime): HTTP status 404 or 405, so a server answers and has no such path at ws";
+    only(&ran, &[told, "is the path of base_url the one"]);
+    assert!(!ran.out.contains("log above") && !ran.out.contains("firewall"), "{}", ran.out);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn services_that_are_not_there_are_told_each() {
     let more = "mcp: { enabled: true, servers: { gone: { command: [\"/nowhere/server\"], defaults: { access: public_read } } } }\n\

@@ -254,6 +254,7 @@ impl End {
     pub const fn usual_loss(self) -> &'static str {
         match self {
             Self::Refused(401 | 403) => "unauthorized",
+            Self::Refused(404 | 405) => "not_found",
             Self::Refused(429 | 503) | Self::Said(Failure::Throttled) => "throttled",
             Self::Refused(_) => "unreachable",
             Self::Closed { stood: false, .. } => "handshake",

@@ -236,6 +236,8 @@ pub enum AgentLoss {
     Unreachable,
     /// The key or account was refused; trying again cannot heal it.
     Unauthorized,
+    /// Nothing is at the address that is configured (HTTP 404 or 405); trying again cannot heal it.
+    NotFound,
     /// Quota or billing; trying again cannot heal it.
     Quota,
     /// Connected, but the session was not set up in time or not as asked (formats differ).
@@ -253,9 +255,10 @@ pub enum AgentLoss {
 }
 
 impl AgentLoss {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Unreachable,
         Self::Unauthorized,
+        Self::NotFound,
         Self::Quota,
         Self::Handshake,
         Self::Closed,
@@ -267,13 +270,14 @@ impl AgentLoss {
 
     /// Trying the same provider again cannot heal it.
     pub const fn is_final(self) -> bool {
-        matches!(self, Self::Unauthorized | Self::Quota)
+        matches!(self, Self::Unauthorized | Self::NotFound | Self::Quota)
     }
 
     pub const fn label(self) -> &'static str {
         match self {
             Self::Unreachable => "unreachable",
             Self::Unauthorized => "unauthorized",
+            Self::NotFound => "not_found",
             Self::Quota => "quota",
             Self::Handshake => "handshake",
             Self::Closed => "closed",

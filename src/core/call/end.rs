@@ -132,6 +132,9 @@ impl EndReason {
             Self::Shutdown => "the engine was told to stop at once",
             Self::AgentLost(AgentLoss::Unreachable) => "the provider could not be reached within the attempts allowed",
             Self::AgentLost(AgentLoss::Unauthorized) => "the provider refused the key or the account",
+            Self::AgentLost(AgentLoss::NotFound) => {
+                "the provider has nothing at the address that is configured (HTTP status 404 or 405)"
+            }
             Self::AgentLost(AgentLoss::Quota) => "the provider's quota or billing limit was reached",
             Self::AgentLost(AgentLoss::Handshake) => "the provider did not set up the session as asked",
             Self::AgentLost(AgentLoss::Closed) => "the provider closed or dropped the session",

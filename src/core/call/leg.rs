@@ -1,5 +1,6 @@
 //! The vocabulary of the Asterisk side: what the core tells a leg, and what a leg reports.
 
+use super::record::TransferTarget;
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -24,6 +25,15 @@ pub enum LegCommand {
     Voicemail { mailbox: String },
     /// Press these keys for the caller's end to hear: keys that [`are_keys`].
     SendDigits { digits: String },
+}
+
+impl From<TransferTarget> for LegCommand {
+    fn from(target: TransferTarget) -> Self {
+        match target {
+            TransferTarget::Destination(destination) => Self::Transfer { destination },
+            TransferTarget::Mailbox(mailbox) => Self::Voicemail { mailbox },
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

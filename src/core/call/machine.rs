@@ -22,14 +22,14 @@ use super::{
     clips::Spoken,
     end::EndReason,
     leg::{LegCommand, LegEvent, TransferFault},
-    record::{Measure, Note},
+    record::{Initiator, Measure, Note, TransferTarget},
     rules::OnFailure,
     timers::{Timer, Timers},
     track::{Floor, Track},
     turns::Ears,
     words::{CallPlan, Input, Output},
 };
-use crate::tool::{CallAction, CallPolicy, ToolCall, ToolError, ToolOutcome};
+use crate::tool::{CallPolicy, ToolCall, ToolError, ToolOutcome};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -119,9 +119,15 @@ enum Phase {
 #[derive(Debug, Clone, PartialEq)]
 enum Departure {
     HangUp(EndReason),
-    Transfer { destination: String, reason: EndReason },
-    Voicemail { mailbox: String, reason: EndReason },
+    Transfer { to: TransferTarget, by: Initiator, reason: EndReason },
     ToDialplan(EndReason),
+}
+
+impl Departure {
+    /// A transfer of a call that went as it should.
+    const fn to(to: TransferTarget, by: Initiator) -> Self {
+        Self::Transfer { to, by, reason: EndReason::Transferred }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -265,8 +271,14 @@ impl CallMachine {
             Input::Written(text) => self.on_written(text.reveal(), now, out),
             Input::Say(words) if matches!(self.phase, Phase::Talking) => self.say(&words, now, out),
             Input::Say(_) => {}
-            Input::EndNow(reason) => self.depart(Departure::HangUp(reason), now, out),
-            Input::Transfer(destination) => self.carry_out(vec![CallAction::Transfer { destination }], now, out),
+            Input::EndNow { reason, account } => {
+                out.extend(account.map(|account| Output::Note(Note::HungUp { account })));
+                self.depart(Departure::HangUp(reason), now, out);
+            }
+            Input::Transfer { destination, account } if matches!(self.phase, Phase::Talking) => {
+                self.leave(Departure::to(TransferTarget::Destination(destination), Initiator::Operator(account)), now);
+            }
+            Input::Transfer { .. } => {}
         }
         self.settle(now, out);
     }
@@ -324,10 +336,11 @@ impl CallMachine {
                 }
                 out.push(Output::Note(Note::PathReplaced { why }));
             }
-            LegEvent::Transferred => match self.phase {
-                Phase::Transferring(reason) => self.end(reason, out),
-                _ => self.end(EndReason::Transferred, out),
-            },
+            LegEvent::Transferred => {
+                let reason = if let Phase::Transferring(reason) = self.phase { reason } else { EndReason::Transferred };
+                out.push(Output::Note(Note::Transferred));
+                self.end(reason, out);
+            }
             LegEvent::Dialling { limit } => {
                 if matches!(self.phase, Phase::Transferring(_)) {
                     self.timers.set(Timer::LegAnswer, now + limit + TRANSFER_MAX);
@@ -509,11 +522,9 @@ impl CallMachine {
                 out.push(Output::ToLeg(LegCommand::ReturnToDialplan { status: "AGENTFAILED" }));
                 self.end(reason, out);
             }
-            Departure::Transfer { destination, reason } => {
-                self.hand_on(LegCommand::Transfer { destination }, reason, now, out);
-            }
-            Departure::Voicemail { mailbox, reason } => {
-                self.hand_on(LegCommand::Voicemail { mailbox }, reason, now, out);
+            Departure::Transfer { to, by, reason } => {
+                out.push(Output::Note(Note::Transferring { to: to.clone(), by }));
+                self.hand_on(to.into(), reason, now, out);
             }
         }
     }

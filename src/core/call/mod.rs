@@ -27,7 +27,7 @@ pub use clips::{Clips, Spoken};
 pub use end::{EndClass, EndReason};
 pub use leg::{KEYS_MAX, LegCommand, LegEvent, LegTraits, SetupStep, TransferFault, are_keys};
 pub use machine::CallMachine;
-pub use record::{Lapse, Measure, Note, Recording, TurnTimes};
+pub use record::{Initiator, Lapse, Measure, Note, Recording, TransferTarget, TurnTimes};
 pub use rules::{CallRules, Exit, LastResort, OnFailure, Recovery};
 pub use timers::Timer;
 pub use track::Purpose;

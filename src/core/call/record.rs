@@ -103,9 +103,56 @@ pub enum Note {
     },
     /// Something failed; the caller hears the apology and goes where `on_failure` says.
     Failing(EndReason),
+    /// The caller is sent away.
+    Transferring {
+        to: TransferTarget,
+        by: Initiator,
+    },
+    /// The place that the caller was sent to has them.
+    Transferred,
     TransferFailed(TransferFault),
+    /// An operator ends the call.
+    HungUp {
+        account: String,
+    },
+    /// Something that the dialplan asked for this call is not to be had; the call goes on without it.
+    NotGranted {
+        variable: &'static str,
+        why: String,
+    },
     /// What of the call's sound may be kept from here on.
     Recording(Recording),
+}
+
+/// Place outside of the engine that a caller is sent to: a name of the configuration, or whatever a tool takes for one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TransferTarget {
+    Destination(String),
+    Mailbox(String),
+}
+
+/// Cause of a transfer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Initiator {
+    /// A tool, or the rule for what a tool may not do.
+    Agent,
+    /// An operator, by their account.
+    Operator(String),
+    /// The agent was lost, and the context's `on_failure` names the place.
+    OnFailure,
+    /// The agent was lost, and the caller pressed a key of the menu.
+    Menu,
+}
+
+impl Initiator {
+    pub const fn label(&self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Operator(_) => "operator",
+            Self::OnFailure => "on_failure",
+            Self::Menu => "menu",
+        }
+    }
 }
 
 /// What of a call's sound may be kept.

@@ -32,9 +32,16 @@ pub enum Input {
     /// A running tool has the agent say this at once.
     Say(String),
     /// An operator, or the engine on its way down, ends the call now.
-    EndNow(EndReason),
+    EndNow {
+        reason: EndReason,
+        /// The operator's account.
+        account: Option<String>,
+    },
     /// An operator sends the caller to this destination, as the tool `transfer` does.
-    Transfer(String),
+    Transfer {
+        destination: String,
+        account: String,
+    },
 }
 
 #[derive(Debug, PartialEq)]

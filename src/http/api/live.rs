@@ -52,7 +52,7 @@ struct Running {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Ending {
+struct HungUp {
     ended: bool,
 }
 
@@ -94,7 +94,7 @@ pub fn add(routes: &mut Routes) {
         .answer(202, "It is told to.", Content::Json(schema::<Transfer>))
         .refusal(409, "The engine has only this call's audio: the dialplan has the call.");
     routes.api(Method::POST, "/api/v1/live/{id}/transfer", Door::Api(Role::Operator), send_on, doc);
-    let doc = Doc::new("Ends a running call.").answer(202, "It is told to end.", Content::Json(schema::<Ending>));
+    let doc = Doc::new("Ends a running call.").answer(202, "It is told to end.", Content::Json(schema::<HungUp>));
     routes.api(Method::POST, "/api/v1/live/{id}/hangup", Door::Api(Role::Operator), hang_up, doc);
 }
 
@@ -304,7 +304,7 @@ async fn listen(State(app): State<App>, who: Who, Id(call): Id) -> Response {
 
 async fn hang_up(State(app): State<App>, who: Who, Id(call): Id) -> Response {
     if end(&app, &who, call) {
-        return (StatusCode::ACCEPTED, Json(Ending { ended: true })).into_response();
+        return (StatusCode::ACCEPTED, Json(HungUp { ended: true })).into_response();
     }
     not_running()
 }
@@ -323,12 +323,12 @@ async fn send_on(State(app): State<App>, who: Who, Id(call): Id, Body(wish): Bod
     }
 }
 
-/// Sends a caller somewhere on behalf of somebody, who is named in the log.
+/// Sends a caller somewhere on behalf of somebody, who is named in the log and in the call's record.
 ///
 /// # Errors
 /// Why not.
 pub fn transfer(app: &App, who: &Who, call: CallId, destination: &str) -> Result<(), (StatusCode, &'static str)> {
-    app.view.transfer(call, destination).map_err(|why| match why {
+    app.view.transfer(call, destination, &who.name).map_err(|why| match why {
         NoTransfer::NotRunning => (StatusCode::NOT_FOUND, NOT_RUNNING),
         NoTransfer::AudioOnly => {
             (StatusCode::CONFLICT, "the engine has only this call's audio; it is the dialplan that can transfer it")
@@ -341,9 +341,9 @@ pub fn transfer(app: &App, who: &Who, call: CallId, destination: &str) -> Result
     Ok(())
 }
 
-/// Ends a call on behalf of somebody, who is named in the log.
+/// Ends a call on behalf of somebody, who is named in the log and in the call's record.
 pub fn end(app: &App, who: &Who, call: CallId) -> bool {
-    let runs = app.view.hang_up(call);
+    let runs = app.view.hang_up(call, &who.name);
     if runs {
         tracing::info!(call_id = %call, account = who.name, "an operator ends the call");
     }

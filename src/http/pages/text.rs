@@ -286,6 +286,15 @@ pub fn event(event: &Event) -> Option<(&'static str, String)> {
         Event::NoInput => ("plain", "The caller is asked whether they are there.".into()),
         Event::Failing { reason } => ("trouble", format!("Failing: {}.", reason.replace('_', " "))),
         Event::Recording { state } => ("plain", recording(state).into()),
+        Event::Transferring { to, voicemail, by, account } => {
+            let place = if *voicemail { format!("the mailbox {to}") } else { to.clone() };
+            ("plain", format!("{} sends the caller to {place}.", initiator(by, account.as_deref())))
+        }
+        Event::Transferred => ("plain", "The caller was handed over.".into()),
+        Event::HungUp { account } => ("plain", format!("The operator {account} hangs up.")),
+        Event::NotGranted { variable, why } => {
+            ("trouble", format!("The dialplan's {variable}: {why}; the call goes on without it."))
+        }
         Event::TransferFailed { reason } => ("trouble", format!("The transfer failed: {}.", reason.replace('_', " "))),
         Event::Said { .. }
         | Event::AgentReady
@@ -295,6 +304,17 @@ pub fn event(event: &Event) -> Option<(&'static str, String)> {
         | Event::CallerFinished
         | Event::Typed => return None,
     })
+}
+
+/// Cause of a transfer.
+fn initiator(by: &str, account: Option<&str>) -> String {
+    match (by, account) {
+        ("agent", _) => "The agent".into(),
+        ("operator", Some(account)) => format!("The operator {account}"),
+        ("on_failure", _) => "The agent is lost: on_failure".into(),
+        ("menu", _) => "The agent is lost: the caller's key".into(),
+        (other, _) => sentence(other),
+    }
 }
 
 /// What of the sound may be kept from here on.

@@ -93,7 +93,7 @@ impl EngineView for Sample {
         self.call(id).map(|_| all.map(entry).filter(|entry| entry.number >= from).collect())
     }
 
-    fn hang_up(&self, id: CallId) -> bool {
+    fn hang_up(&self, id: CallId, _: &str) -> bool {
         let runs = self.calls.active.iter().any(|active| active.call.id == id);
         self.hung_up.lock().unwrap().extend(runs.then_some(id));
         runs
@@ -116,7 +116,7 @@ impl EngineView for Sample {
         runs.then(|| BTreeMap::from([("people".into(), "Those who know better".into())]))
     }
 
-    fn transfer(&self, id: CallId, destination: &str) -> Result<(), NoTransfer> {
+    fn transfer(&self, id: CallId, destination: &str, _: &str) -> Result<(), NoTransfer> {
         let known = self.destinations(id).ok_or(NoTransfer::NotRunning)?;
         known.contains_key(destination).then_some(()).ok_or(NoTransfer::NoSuchDestination)
     }

@@ -285,6 +285,7 @@ impl Codec for AgentCodec {
     fn refused(&self, status: u16) -> AgentLoss {
         match status {
             401 | 403 => AgentLoss::Unauthorized,
+            404 | 405 => AgentLoss::NotFound,
             402 => AgentLoss::Quota,
             429 | 503 => AgentLoss::Throttled,
             _ => AgentLoss::Unreachable,

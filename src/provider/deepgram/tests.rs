@@ -283,6 +283,7 @@ fn errors_closes_and_refusals_are_told_apart() {
     assert_eq!(talk.0.closed(Some(1_008), ""), AgentLoss::Protocol);
     assert_eq!(talk.0.refused(401), AgentLoss::Unauthorized);
     assert_eq!(talk.0.refused(402), AgentLoss::Quota);
+    assert_eq!(talk.0.refused(404), AgentLoss::NotFound);
     assert_eq!(talk.0.refused(429), AgentLoss::Throttled);
     assert_eq!(talk.0.refused(500), AgentLoss::Unreachable);
 }

@@ -381,6 +381,7 @@ impl Codec for LiveCodec {
     fn refused(&self, status: u16) -> AgentLoss {
         match status {
             401 | 403 => AgentLoss::Unauthorized,
+            404 | 405 => AgentLoss::NotFound,
             429 => AgentLoss::Throttled,
             _ => AgentLoss::Unreachable,
         }

@@ -439,6 +439,7 @@ impl Codec for RealtimeCodec {
     fn refused(&self, status: u16) -> AgentLoss {
         match status {
             401 | 403 => AgentLoss::Unauthorized,
+            404 | 405 => AgentLoss::NotFound,
             429 => AgentLoss::Throttled,
             _ => AgentLoss::Unreachable,
         }

@@ -345,9 +345,10 @@ mod tests {
     use super::*;
 
     /// Why no call of a soak ends for these reasons.
-    const ELSEWHERE: [(&str, &str); 13] = [
+    const ELSEWHERE: [(&str, &str); 14] = [
         ("operator_ended", "an operator's doing: tests/web and tests/calls end calls so"),
         ("shutdown", "the engine would end with it"),
+        ("agent_not_found", "a wrong address: tests/calls::faults"),
         ("agent_handshake", "a vendor that sets nothing up: tests/providers"),
         ("agent_expired", "a vendor's limit is minutes at least: tests/providers"),
         ("agent_protocol", "a vendor that speaks nonsense: tests/providers"),

@@ -42,7 +42,7 @@ async fn a_scripted_agent_announces_a_slow_tool_once() {
     let length: std::time::Duration = spoken.iter().map(|span| span.length()).sum();
     assert!((ms(700)..ms(2_500)).contains(&length), "a sentence: {spoken:?}");
     assert!((ms(200)..ms(1_500)).contains(&spoken[0].begin), "400 ms after the greeting: {spoken:?}");
-    assert_eq!(scene.lines("a tool takes long; the caller is told so").len(), 1);
+    assert_eq!(scene.lines("the agent is asked to announce a tool").len(), 1);
     assert_eq!(scene.counted("plain", "ok").await, 2.0);
     scene.asterisk.wait_empty(SOON).await;
 }
@@ -61,7 +61,7 @@ async fn a_quick_tool_is_not_announced() {
     scene.offhook.wait_ended(1, SOON).await;
     let [result] = phone.heard().spans_of(LINE_HZ)[..] else { panic!("{:?}", phone.heard().spans_of(LINE_HZ)) };
     assert!(is_line(&result, "slept 1 s".len()), "{result:?}");
-    assert!(scene.lines("a tool takes long; the caller is told so").is_empty());
+    assert!(scene.lines("the agent is asked to announce a tool").is_empty());
 }
 
 /// M22, M answer 10: also beside a provider that owns its audio; it is told in text what was said, gets the result, and

@@ -312,8 +312,7 @@ impl CallMachine {
             && self.agent != Agent::Gone
             && let Phase::Leaving(
                 Departure::HangUp(EndReason::AgentHungUp | EndReason::NoInput)
-                | Departure::Transfer { reason: EndReason::Transferred, .. }
-                | Departure::Voicemail { .. },
+                | Departure::Transfer { reason: EndReason::Transferred, .. },
             ) = self.phase
         {
             self.stay();

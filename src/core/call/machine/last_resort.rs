@@ -1,7 +1,13 @@
 //! When no agent can be had: a menu of keys that needs no vendor at all.
 
 use super::{CallMachine, Departure, Phase, Timer};
-use crate::call::{end::EndReason, rules::Exit, track::Purpose, words::Output};
+use crate::call::{
+    end::EndReason,
+    record::{Initiator, TransferTarget},
+    rules::Exit,
+    track::Purpose,
+    words::Output,
+};
 use std::time::Instant;
 
 /// The menu is open; each round is heard whole, then a key is waited for.
@@ -49,9 +55,10 @@ impl CallMachine {
     pub(super) fn on_choice(&mut self, key: char, now: Instant, out: &mut Vec<Output>) {
         let exit = self.plan.rules.last_resort.as_ref().and_then(|menu| menu.keys.get(&key)).cloned();
         let (Some(exit), Some(Menu { reason, .. })) = (exit, &self.menu) else { return };
+        let to = |to| Departure::Transfer { to, by: Initiator::Menu, reason: *reason };
         let departure = match exit {
-            Exit::Transfer(destination) => Departure::Transfer { destination, reason: *reason },
-            Exit::Voicemail(mailbox) => Departure::Voicemail { mailbox, reason: *reason },
+            Exit::Transfer(destination) => to(TransferTarget::Destination(destination)),
+            Exit::Voicemail(mailbox) => to(TransferTarget::Mailbox(mailbox)),
             Exit::Dialplan => Departure::ToDialplan(*reason),
             Exit::HangUp => Departure::HangUp(*reason),
         };

@@ -9,7 +9,7 @@ use crate::{
     call::{
         agent::{AgentCommand, AgentEvent, AgentLoss, Reply},
         end::EndReason,
-        record::{Measure, Note},
+        record::{Initiator, Measure, Note, TransferTarget},
         rules::{OnFailure, Recovery},
         track::{Floor, Purpose},
         words::{Dialling, Next, Output, Successor},
@@ -211,7 +211,9 @@ impl CallMachine {
         let departure = match &self.plan.rules.on_failure {
             OnFailure::HangUp => Departure::HangUp(reason),
             OnFailure::Dialplan => Departure::ToDialplan(reason),
-            OnFailure::Transfer(to) => Departure::Transfer { destination: to.clone(), reason },
+            OnFailure::Transfer(to) => {
+                Departure::Transfer { to: TransferTarget::Destination(to.clone()), by: Initiator::OnFailure, reason }
+            }
         };
         self.leave(departure, now);
     }

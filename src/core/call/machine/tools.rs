@@ -8,7 +8,7 @@ use crate::{
         agent::{AgentCommand, AgentLoss, Reply, Speaker},
         end::EndReason,
         leg::LegCommand,
-        record::{Measure, Note},
+        record::{Initiator, Measure, Note, TransferTarget},
         track::Floor,
         words::{Delivery, Handover, Output},
     },
@@ -206,7 +206,7 @@ impl CallMachine {
                     self.depart(Departure::HangUp(EndReason::AgentHungUp), now, out);
                 }
                 CallAction::Transfer { destination } => {
-                    self.leave(Departure::Transfer { destination, reason: EndReason::Transferred }, now);
+                    self.leave(Departure::to(TransferTarget::Destination(destination), Initiator::Agent), now);
                 }
                 CallAction::HoldAudio(held) => self.manners.audio_held = held,
                 CallAction::HideTranscript(hidden) => self.manners.words_hidden = hidden,
@@ -228,7 +228,7 @@ impl CallMachine {
                 CallAction::Flag { .. } => {}
                 CallAction::SendDigits { digits } => out.push(Output::ToLeg(LegCommand::SendDigits { digits })),
                 CallAction::Voicemail { mailbox } => {
-                    self.leave(Departure::Voicemail { mailbox, reason: EndReason::Transferred }, now);
+                    self.leave(Departure::to(TransferTarget::Mailbox(mailbox), Initiator::Agent), now);
                 }
             }
         }
