@@ -31,6 +31,13 @@ export async function editsTheConfiguration(page, look) {
     return area.value.slice(area.selectionStart, area.selectionEnd);
   });
   check(chosen.includes("promt"), `the problem leads to its line, not to "${chosen}"`);
+  const asked = page.waitForEvent("dialog");
+  const leaving = page.getByRole("link", { name: "History" }).click({ noWaitAfter: true });
+  const dialog = await asked;
+  check(dialog.type() === "beforeunload", "the browser asks before what was written is lost");
+  await dialog.dismiss();
+  await leaving;
+  check((await page.getByLabel(AREA, { exact: true }).inputValue()).includes("promt"), "nothing is lost");
   await page.locator("#help").getByText("contexts.library", { exact: true }).waitFor();
   await page.locator("#help dt", { hasText: "greeting_by" }).waitFor();
 

@@ -273,5 +273,13 @@ if (sound) {
   };
 }
 
+// What somebody has written and not sent: the browser asks before it is lost.
+
+const kept = document.querySelectorAll("form[data-kept]");
+let unsaved = [...kept].some((form) => form.dataset.kept === "unsaved");
+for (const form of kept) form.addEventListener("input", () => (unsaved = true));
+addEventListener("submit", () => (unsaved = false));
+if (kept.length > 0) addEventListener("beforeunload", (event) => unsaved && event.preventDefault());
+
 tick();
 setInterval(tick, 1000);

@@ -1,7 +1,9 @@
 //! *Contexts*: who answers, the configuration that says so, and its versions.
 
 use super::{
-    assets, figures, findings, shell,
+    assets, figures, findings,
+    form::kept,
+    shell,
     text::{self, contexts as words, operations},
 };
 use crate::http::{
@@ -241,7 +243,7 @@ fn editor(who: &Who, found: &Configuration, desk: &Desk) -> Markup {
     let [.., script] = assets::paths();
     html! {
         script type="module" src=(script) {}
-        form.desk #editor method="post" action="/contexts" data-lost=(words::NO_ANSWER) data-over=(words::LOGGED_OUT) {
+        form.desk #editor method="post" action="/contexts" data-kept=(kept(text != found.text)) data-lost=(words::NO_ANSWER) data-over=(words::LOGGED_OUT) {
             (shell::csrf(who))
             input type="hidden" name="version" value=(found.version);
             div.writing {

@@ -15,7 +15,7 @@ const AROUND: usize = 2;
 pub fn report(verdict: &Verdict, given: &str) -> Markup {
     let Verdict { problems, warnings, difference } = verdict;
     html! {
-        p #verdict.state.good[problems.is_empty()].bad[!problems.is_empty()] role="status" { (words::problems(problems.len())) }
+        p #verdict.state.good[problems.is_empty()].bad[!problems.is_empty()] role="status" { (words::problems(problems.len(), warnings.len())) }
         div #findings {
             @if !(problems.is_empty() && warnings.is_empty()) { (list(problems, warnings)) }
             @if !problems.is_empty() { (excerpt(problems, given)) }
@@ -91,7 +91,7 @@ pub fn lines(difference: &str, heading: &str) -> Markup {
 /// What was done or could not be, over the page.
 pub fn notice(told: &str, bad: bool, more: &[String]) -> Markup {
     html! {
-        div.notice.bad[bad] role=(if bad { "alert" } else { "status" }) {
+        div.notice.bad[bad].good[!bad] role=(if bad { "alert" } else { "status" }) {
             p { strong { (text::sentence(told)) } }
             @if !more.is_empty() { ul { @for line in more { li { (line) } } } }
         }

@@ -13,6 +13,12 @@ pub struct Wrong {
     pub hint: Option<String>,
 }
 
+/// Value of `data-kept`, on a form that the script keeps from being left with something unsaved; `unsaved`: what is in it is not
+/// what is stored.
+pub const fn kept(unsaved: bool) -> &'static str {
+    if unsaved { "unsaved" } else { "saved" }
+}
+
 /// All that is wrong, each with the way to its field.
 pub fn summary(title: &str, wrongs: &[Wrong]) -> Markup {
     html! {

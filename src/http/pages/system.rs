@@ -151,7 +151,7 @@ pub fn reloaded(outcome: Reloaded) -> (StatusCode, Markup) {
 
 fn done(report: &ReloadReport) -> Markup {
     html! {
-        div.notice role="status" {
+        div.notice.good role="status" {
             p { strong { (words::RELOAD_DONE) } }
             @if report.changed.is_empty() && report.needs_restart.is_empty() { p { (words::RELOAD_SAME) } }
             ul {

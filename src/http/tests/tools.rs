@@ -226,6 +226,7 @@ async fn a_definition_with_mistakes_is_told_all_of_them_and_kept_once_they_are_m
     let desk = desk();
     let new = get(&desk, Role::Admin, "/tool-editor?tenant=clinic").await.text;
     assert!(new.contains(r#"name="action" value="save""#) && !new.contains("Delete this tool"), "{new}");
+    assert!(new.contains(r#"data-kept="saved""#), "the script asks once something is written: {new}");
     let wrong_actions = r#"[{ "type": "api_call", "ulr": "https://x.example/" }, { "type": "explode" }]"#;
     let fields = [
         ("tenant", "clinic"),
@@ -242,6 +243,7 @@ async fn a_definition_with_mistakes_is_told_all_of_them_and_kept_once_they_are_m
     }
     assert!(told.text.contains(r##"href="#actions""##) && told.text.contains(r#"aria-invalid="true""#));
     assert!(told.text.contains("Book Visit") && told.text.contains("explode"), "what was written stands there still");
+    assert!(told.text.contains(r#"data-kept="unsaved""#), "and is not left without a question");
     let broken =
         send_form(&desk, &[("tenant", "clinic"), ("action", "save"), ("actions", "[{"), ("policy", "{,}")]).await;
     assert_eq!(broken.status, StatusCode::UNPROCESSABLE_ENTITY);

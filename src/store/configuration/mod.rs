@@ -93,9 +93,11 @@ impl Configurations for FileConfiguration {
         let read = self.ask(Inner::read);
         async move {
             let mut found = read.await?;
-            // What runs has no problems.
-            if !found.running {
-                found.verdict = inner.verdict(found.text.clone()).await?;
+            match inner.verdict(found.text.clone()).await {
+                Ok(verdict) => found.verdict = verdict,
+                // What runs has no problems; its warnings can wait until fewer ask.
+                Err(ConfigurationError::Busy) if found.running => {}
+                Err(error) => return Err(error),
             }
             Ok(found)
         }

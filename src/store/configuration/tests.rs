@@ -283,6 +283,19 @@ async fn a_file_for_reading_and_a_configuration_of_the_program_are_shown_and_say
     assert!(built_in.versions().await.unwrap().is_empty());
 }
 
+/// "No problems" alone would hide what an admin may not have meant.
+#[tokio::test]
+async fn what_runs_is_told_with_its_warnings() {
+    let place = Place::new();
+    assert_eq!(place.configuration.read().await.unwrap().verdict, Verdict::default());
+    let recorded = GOOD.replace("prompt: Test,", "prompt: Test, recording: true,");
+    let recorded = format!("{recorded}records: {{ directory: records }}\n");
+    place.publish(&recorded, &place.version().await, "ada").await.unwrap();
+    let found = place.configuration.read().await.unwrap();
+    assert!(found.running && found.verdict.problems.is_empty() && !found.verdict.warnings.is_empty());
+    assert_eq!(found.verdict, place.configuration.check(recorded).await.unwrap());
+}
+
 #[tokio::test]
 async fn a_file_that_was_changed_by_hand_is_told_with_its_problems_and_how_it_differs() {
     let place = Place::new();

@@ -13,7 +13,7 @@ use crate::{
         login::Who,
         pages::{
             findings,
-            form::{Wrong, area, check, choice, field, hidden, line, summary},
+            form::{Wrong, area, check, choice, field, hidden, kept, line, summary},
             shell,
             text::{self, operations, servers as words},
         },
@@ -141,7 +141,7 @@ fn show(who: &Who, status: StatusCode, draft: &Draft, told: Told) -> Response {
         }
         (summary(words::PROBLEMS, &told.wrongs))
         @if let Some((verdict, then)) = &told.look { (difference(who, draft, verdict, *then)) }
-        (form(who, draft, &told.wrongs))
+        (form(who, draft, &told.wrongs, told.notice.is_some() || !told.wrongs.is_empty() || told.look.is_some()))
         @if !is_new { (ask(who, draft)) }
     };
     (status, shell::page(who, "/mcp", title, &main)).into_response()
@@ -169,13 +169,13 @@ fn difference(who: &Who, draft: &Draft, verdict: &Verdict, then: Action) -> Mark
     }
 }
 
-fn form(who: &Who, draft: &Draft, wrongs: &[Wrong]) -> Markup {
+fn form(who: &Who, draft: &Draft, wrongs: &[Wrong], is_an_answer: bool) -> Markup {
     let unsaid = [("", words::UNSAID)];
     let named = |labels: &'static [&'static str]| -> Vec<(&str, &str)> {
         unsaid.into_iter().chain(labels.iter().map(|label| (*label, *label))).collect()
     };
     html! {
-        form.sheet method="post" action="/mcp/editor#main" {
+        form.sheet method="post" action="/mcp/editor#main" data-kept=(kept(is_an_answer)) {
             (shell::csrf(who))
             (hidden(&[("server", &draft.server)]))
             @if draft.server.is_empty() { (line("id", words::ID, words::ID_HELP, &draft.id, wrongs)) }

@@ -54,8 +54,10 @@ pub const ROLL_BACK_HELP: &str =
 pub const NO_DIFFERENCE: &str = "It is what runs.";
 pub const WHOLE_TEXT: &str = "The whole text";
 
-pub fn problems(count: usize) -> String {
+pub fn problems(count: usize, warnings: usize) -> String {
     match count {
+        0 if warnings == 1 => format!("{FINE} 1 warning."),
+        0 if warnings > 0 => format!("{FINE} {warnings} warnings."),
         0 => FINE.into(),
         1 => "1 problem".into(),
         count => format!("{count} problems"),

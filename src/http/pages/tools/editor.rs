@@ -11,7 +11,7 @@ use crate::http::{
     api::Params,
     login::Who,
     pages::{
-        form::{Wrong, area, check, field, hidden, line, summary},
+        form::{Wrong, area, check, field, hidden, kept, line, summary},
         shell, text,
     },
     site::App,
@@ -44,6 +44,11 @@ struct Told {
 impl Told {
     fn problems(problems: Vec<Problem>) -> Self {
         Self { problems, ..Self::default() }
+    }
+
+    /// The form is what somebody sent, and nothing of it is kept.
+    fn is_an_answer(&self) -> bool {
+        self.notice.is_some() || !self.problems.is_empty() || self.trace.is_some()
     }
 
     fn bad(what: &str) -> Self {
@@ -208,7 +213,7 @@ fn form(who: &Who, draft: &Draft, told: &Told) -> Markup {
         (words::POLICY, words::EDITOR_POLICY_HELP),
     ];
     html! {
-        form.sheet method="post" action="/tool-editor" {
+        form.sheet method="post" action="/tool-editor" data-kept=(kept(told.is_an_answer())) {
             (shell::csrf(who))
             (hidden(&[("tenant", &draft.tenant), ("tool", &draft.tool), ("version", &draft.version)]))
             @if draft.tool.is_empty() {
