@@ -24,7 +24,7 @@ const IF_MATCH: &str = "The version of the configuration that the change was mad
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Text {
+struct ConfigurationText {
     text: String,
 }
 
@@ -57,12 +57,12 @@ pub fn add(routes: &mut Routes) {
     );
     routes.api(Method::GET, PATH, admin, read, doc);
     let doc = Doc::new("Says what `offhook check` would say of a text. Nothing is kept and nothing is started.")
-        .body::<Text>()
+        .body::<ConfigurationText>()
         .at_most(BODY_BYTES_MAX)
         .answer(200, "All that is wrong with it, and how it differs from what runs.", Content::Json(schema::<Verdict>));
     routes.api(Method::POST, "/api/v1/configuration/check", admin, check, doc);
     let doc = publication("Makes a text the configuration, for calls to come. A text with problems changes nothing.")
-        .body::<Text>()
+        .body::<ConfigurationText>()
         .at_most(BODY_BYTES_MAX);
     routes.api(Method::PUT, PATH, admin, publish, doc);
     let doc = Doc::new("What a configuration may hold, as a JSON Schema: for editors.").answer(
@@ -99,7 +99,7 @@ async fn schema_of(State(app): State<App>) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], app.configuration.schema().to_string()).into_response()
 }
 
-async fn check(State(app): State<App>, Body(Text { text }): Body<Text>) -> Response {
+async fn check(State(app): State<App>, Body(ConfigurationText { text }): Body<ConfigurationText>) -> Response {
     answer(app.configuration.check(text).await)
 }
 
@@ -111,7 +111,12 @@ async fn version(State(app): State<App>, Path(kept): Path<String>) -> Response {
     answer(app.configuration.version(kept).await)
 }
 
-async fn publish(State(app): State<App>, who: Who, headers: HeaderMap, Body(Text { text }): Body<Text>) -> Response {
+async fn publish(
+    State(app): State<App>,
+    who: Who,
+    headers: HeaderMap,
+    Body(ConfigurationText { text }): Body<ConfigurationText>,
+) -> Response {
     match seen(&headers) {
         Ok(based_on) => answer(put(&app, &who, text, based_on).await),
         Err(refusal) => refusal,

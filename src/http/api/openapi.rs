@@ -100,7 +100,13 @@ fn operation(address: &Listed, doc: &Doc, error: &Schema, schemas: &mut SchemaGe
         let told = json!({ "description": what, "content": { "application/json": { "schema": error } } });
         answers.entry(status.to_string()).or_insert(told);
     }
-    let mut operation = json!({ "summary": doc.summary, "parameters": parameters, "responses": answers });
+    let mut operation = json!({
+        "operationId": operation_id(&address.method, address.path),
+        "tags": [parts(address.path).next().unwrap_or_default()],
+        "summary": doc.summary,
+        "parameters": parameters,
+        "responses": answers,
+    });
     if let Some(body) = doc.body {
         operation["requestBody"] =
             json!({ "required": true, "content": { "application/json": { "schema": body(schemas) } } });
@@ -110,6 +116,23 @@ fn operation(address: &Listed, doc: &Doc, error: &Schema, schemas: &mut SchemaGe
         operation["description"] = format!("For accounts with the role {role} or more.").into();
     }
     operation
+}
+
+/// Segments of a path below `/api/v1`.
+fn parts(path: &str) -> impl Iterator<Item = &str> {
+    path.trim_start_matches("/api/v1/").split('/')
+}
+
+/// Name of an operation for generated clients: `getCallsByIdRecording` of `GET /api/v1/calls/{id}/recording`. It stays as long as the
+/// address does.
+fn operation_id(method: &Method, path: &str) -> String {
+    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
+    let part = |part: &str| {
+        let by = if part.starts_with('{') { "By" } else { "" };
+        let words = part.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        by.to_owned() + &words.map(capital).collect::<String>()
+    };
+    method.as_str().to_lowercase() + &parts(path).map(part).collect::<String>()
 }
 
 /// What can go wrong at an address.
