@@ -482,22 +482,6 @@ impl CallMachine {
         }
     }
 
-    fn on_no_input(&mut self, now: Instant, out: &mut Vec<Output>) {
-        if self.plan.written {
-            return self.depart(Departure::HangUp(EndReason::NoInput), now, out);
-        }
-        out.push(Output::Note(Note::NoInputPrompt));
-        if self.prompts_used < self.plan.rules.no_input_prompts {
-            self.prompts_used += 1;
-            let prompt = self.plan.rules.no_input_prompt.clone();
-            self.waiting.prompts();
-            self.say(&prompt, now, out);
-        } else {
-            self.leave(Departure::HangUp(EndReason::NoInput), now);
-            self.say("I cannot hear you, so I say goodbye now.", now, out);
-        }
-    }
-
     // ---- Small steps ----
 
     fn leave(&mut self, departure: Departure, now: Instant) {

@@ -6,11 +6,12 @@
 //! longer hears now and then that they are not forgotten, in another sentence: whether it is a tool, the agent or the next
 //! agent that they wait for.
 
-use super::{Agent, CallMachine, Phase, Timer};
+use super::{Agent, CallMachine, Departure, Phase, Timer};
 use crate::call::{
     actions::Slow,
     agent::{AgentCommand, Reply},
     clips::Spoken,
+    end::EndReason,
     record::Note,
     track::Purpose,
     words::Output,
@@ -121,6 +122,23 @@ impl CallMachine {
         match self.next_sentence().map(|(due, _)| due) {
             Some(due) => self.timers.set(Timer::Filler, due),
             None => self.timers.clear(Timer::Filler),
+        }
+    }
+
+    /// A caller who says nothing is asked whether they are there, and at last told goodbye.
+    pub(super) fn on_no_input(&mut self, now: Instant, out: &mut Vec<Output>) {
+        if self.plan.written {
+            return self.depart(Departure::HangUp(EndReason::NoInput), now, out);
+        }
+        out.push(Output::Note(Note::NoInputPrompt));
+        if self.prompts_used < self.plan.rules.no_input_prompts {
+            self.prompts_used += 1;
+            let prompt = self.plan.rules.no_input_prompt.clone();
+            self.waiting.prompts();
+            self.say(&prompt, now, out);
+        } else {
+            self.leave(Departure::HangUp(EndReason::NoInput), now);
+            self.say("I cannot hear you, so I say goodbye now.", now, out);
         }
     }
 
