@@ -386,6 +386,58 @@ fn an_archive_of_another_version_is_exit_code_3_with_a_remedy_and_stays_as_it_is
     assert!(commands.iter().all(|command| code(&offhook(command)) == 0), "the call was there all the time");
 }
 
+/// `offhook check FILE 2>&1 | head -1`, of which the second line reaches nobody.
+#[test]
+fn a_reader_who_has_seen_enough_is_not_a_fault() {
+    let file = File::new(FIVE_MISTAKES);
+    let folder = TempDir::new().expect("a temporary directory");
+    let accounts = folder.path().join("accounts.json").display().to_string();
+    let commands = [
+        (vec!["check".to_owned(), file.path()], 1),
+        (["account", "add", "ada", "--role", "viewer", "--accounts", &accounts].map(str::to_owned).into(), 0),
+        (["account", "list", "--accounts", &accounts].map(str::to_owned).into(), 0),
+        (["doctor", "--offline", "--config", &file.path()].map(str::to_owned).into(), 1),
+        (["init", "--yes", "--offline", "--output", &accounts].map(str::to_owned).into(), 2),
+    ];
+    for (command, expected) in commands {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let both = [writer.try_clone().expect("a pipe"), writer];
+        let [out, err] = both.map(Stdio::from);
+        let ran = std::process::Command::new(offhook_kit::program())
+            .args(&command)
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            .status();
+        assert_eq!(ran.expect("cargo built the program").code(), Some(expected), "{command:?}");
+    }
+}
+
+/// Whoever looks for a call at night need not have the engine's environment.
+#[test]
+fn what_only_reads_records_or_accounts_needs_no_secret_of_the_configuration() {
+    let folder = TempDir::new().expect("a temporary directory");
+    archive_with(&folder, "+4940");
+    let yaml = |directory: &str| {
+        format!(
+            "asterisk: {{ password: \"${{A_PASSWORD_THAT_IS_NOT_SET}}\" }}\nrecords: {{ directory: \"{directory}\" }}\n\
+             providers: {{ front: {{ scripted: {{ script: [silence] }} }} }}\n\
+             contexts: {{ desk: {{ prompt: Test, provider: front }} }}\n"
+        )
+    };
+    let file = File::new(&yaml(&folder.path().display().to_string()));
+    let list = offhook(&["calls", "--config", &file.path()]);
+    assert!(code(&list) == 0 && out(&list).contains(CALL), "{list:?}");
+    assert_eq!(code(&offhook(&["call", CALL, "--config", &file.path()])), 0);
+    assert_eq!(code(&offhook(&["account", "list", "--config", &file.path()])), 0);
+    // Where it is part of the place, nobody can know what is meant.
+    let file = File::new(&yaml("${A_FOLDER_THAT_IS_NOT_SET}"));
+    let list = offhook(&["calls", "--config", &file.path()]);
+    assert!(code(&list) == 3 && err(&list).contains("A_FOLDER_THAT_IS_NOT_SET"), "{list:?}");
+}
+
 #[test]
 fn schema_prints_the_committed_file() {
     let output = offhook(&["schema"]);
@@ -393,6 +445,20 @@ fn schema_prints_the_committed_file() {
     let committed = offhook_kit::project().join("config/offhook.schema.json");
     assert_eq!(out(&output), std::fs::read_to_string(committed).expect("a committed file"));
     assert_eq!(out(&output), config::schema_text(provider::catalog()));
+}
+
+/// The first line of the manual's first steps works in any folder: it goes as far as to ask for the caller's voice.
+#[test]
+fn the_demo_needs_no_file_of_the_project() {
+    let folder = TempDir::new().expect("a temporary directory");
+    let ran = std::process::Command::new(offhook_kit::program())
+        .arg("demo")
+        .current_dir(folder.path())
+        .env("PATH", "")
+        .stdin(Stdio::null())
+        .output();
+    let output = ran.expect("cargo built the program");
+    assert!(code(&output) == 3 && err(&output).contains("espeak-ng"), "{output:?}");
 }
 
 #[test]

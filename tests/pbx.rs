@@ -30,6 +30,11 @@ struct Pbx {
 impl Pbx {
     /// `config/asterisk.yaml`, which `make pbx` uses, with ports of the test's own.
     fn start() -> Self {
+        Self::start_as(str::to_owned)
+    }
+
+    /// By a command that is made of the script's path.
+    fn start_as(command: impl FnOnce(&str) -> String) -> Self {
         let directory = TempDir::with_prefix("offhook-make-pbx-").expect("a temporary directory");
         let (http, audiosocket, media, ari, sip, rtp) =
             (free_ports(1), free_ports(1), free_ports(400), free_ports(1), free_ports(1), free_ports(RTP_PORTS));
@@ -57,7 +62,7 @@ impl Pbx {
             ("LAB_RTP_LAST", (rtp + RTP_PORTS - 1).to_string()),
         ];
         let script = lab().join("pbx.sh").display().to_string();
-        let terminal = Terminal::start(&script, root, &env, directory.path().join("said"));
+        let terminal = Terminal::start(&command(&script), root, &env, directory.path().join("said"));
         Self { terminal, directory, http, sip }
     }
 
@@ -116,6 +121,7 @@ async fn it_says_what_to_dial_somebody_answers_there_and_ctrl_c_leaves_nothing()
     {
         assert!(said.contains(part), "{part:?} is missing:\n{said}");
     }
+    assert!(!said.contains("7005"), "the configuration has no demo_mcp:\n{said}");
 
     // Log in with what stands above the SIP account, and see the call.
     let password = pbx.terminal.password().unwrap_or_else(|| panic!("no password:\n{said}"));
@@ -149,6 +155,23 @@ async fn it_says_what_to_dial_somebody_answers_there_and_ctrl_c_leaves_nothing()
     assert!(said.contains("Stopped."), "{said}");
     phone.wait_ended(DOWN_WITHIN).await;
     assert_eq!(pbx.processes(), [0; 0]);
+    let left: Vec<_> = std::fs::read_dir(pbx.directory.path().join("tmp")).expect("its own").flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// The reader of the pipe dies of the same Ctrl-C.
+#[tokio::test(flavor = "multi_thread")]
+async fn behind_a_pipe_ctrl_c_leaves_nothing_either() {
+    let mut pbx = Pbx::start_as(|script| format!("bash -c '{script} 2>&1 | tee /dev/null'"));
+    pbx.wait_ready().await;
+    pbx.terminal.ctrl_c().await;
+    pbx.terminal.wait_exit(DOWN_WITHIN).await;
+    // The command ends with the pipe's reader, and the script a moment later.
+    let until = Instant::now() + DOWN_WITHIN;
+    while !pbx.processes().is_empty() {
+        assert!(Instant::now() < until, "{:?} are left:\n{}", pbx.processes(), pbx.terminal.said());
+        sleep(ASK_EVERY).await;
+    }
     let left: Vec<_> = std::fs::read_dir(pbx.directory.path().join("tmp")).expect("its own").flatten().collect();
     assert!(left.is_empty(), "{left:?}");
 }

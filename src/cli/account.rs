@@ -1,11 +1,8 @@
 //! Who may log in to the page.
 
-use super::default_file;
+use super::{default_file, place_in};
 use clap::{Args, Subcommand};
-use offhook::{
-    config,
-    http::{Accounts, Role, random_password},
-};
+use offhook::http::{Accounts, Role, random_password};
 use std::{io, path::PathBuf, process::ExitCode};
 
 #[derive(Args)]
@@ -64,9 +61,9 @@ fn act(arguments: &AccountArguments) -> anyhow::Result<()> {
     let file = match &arguments.accounts {
         Some(file) => file.clone(),
         None => {
-            let config = config::load(&arguments.config, &offhook::engine::environment, offhook::provider::catalog());
+            let found = place_in(&arguments.config, |config| Some(config.http.accounts));
             let without = "(--accounts FILE does without the configuration)";
-            config.map_err(|problems| anyhow::anyhow!("{problems}\n{without}"))?.http.accounts
+            found.map_err(|problems| anyhow::anyhow!("{problems}\n{without}"))?.unwrap_or_default()
         }
     };
     let accounts = Accounts::new(&file);

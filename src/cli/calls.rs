@@ -1,11 +1,10 @@
 //! Records of ended calls in the terminal: a list, one call, its deletion.
 
-use super::default_file;
+use super::{default_file, place_in};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 use offhook::{
-    config,
     facts::CallId,
     records::{self, Event, Record, Row, Search},
 };
@@ -114,10 +113,10 @@ impl Place {
         if let Some(folder) = &self.records {
             return Ok(folder.clone());
         }
-        let config = config::load(&self.config, &offhook::engine::environment, offhook::provider::catalog())
+        let found = place_in(&self.config, |config| config.records.map(|records| records.directory))
             .map_err(|problems| anyhow::anyhow!("{problems}\n(--records FOLDER does without the configuration)"))?;
         let none = "there is no section records in this configuration, so no record is kept; add: records: { directory: FOLDER }";
-        Ok(config.records.ok_or_else(|| anyhow::anyhow!(none))?.directory)
+        found.ok_or_else(|| anyhow::anyhow!(none))
     }
 }
 

@@ -14,8 +14,8 @@ use clap::Args;
 use offhook::{
     audio::{Activity, ActivityDetector, rms_dbfs},
     call::{Note, Speaker},
-    config::Config,
-    engine::{CallNote, Engine},
+    config::{self, Config},
+    engine::{CallNote, Engine, Source},
     http::Accounts,
     telemetry::Metrics,
 };
@@ -34,12 +34,13 @@ use uuid::Uuid;
 
 #[derive(Args)]
 pub struct DemoArguments {
-    /// The configuration; its context `reception` takes the call.
-    #[arg(long, value_name = "FILE", default_value = "config/attendant.yaml")]
-    config: PathBuf,
-    /// Where the recording goes.
-    #[arg(long, value_name = "FILE", default_value = "target/demo/call.wav")]
-    recording: PathBuf,
+    /// The configuration; its context `reception` takes the call [default: config/attendant.yaml, or where that is not, one that
+    /// is part of the program].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where the recording goes [default: target/demo/call.wav, or beside no source code offhook-demo/call.wav].
+    #[arg(long, value_name = "FILE")]
+    recording: Option<PathBuf>,
     /// Keep the engine up after the call, for a look at its pages; records of its calls are kept beside the recording.
     #[arg(long)]
     keep: bool,
@@ -50,6 +51,20 @@ pub struct DemoArguments {
 }
 
 const CONTEXT: &str = "reception";
+/// Configuration of the project that the demo runs on.
+const SHIPPED: &str = "config/attendant.yaml";
+/// Name of its text in the program, which is in no folder of the project's.
+const BUILT_IN: &str = "attendant.yaml";
+const SHIPPED_TEXT: &str = include_str!("../../config/attendant.yaml");
+/// Changes for a machine without the project: nothing there starts the MCP server that tells the weather.
+const WITHOUT_SERVERS: [(&str, &str); 3] = [
+    ("mcp:\n  enabled: true\n", "mcp:\n  enabled: false\n"),
+    (
+        "          say: One moment, please.\n          call: mcp_aviation_atis\n          arguments: { icao: ENVA }\n",
+        "          say: It is calm and sunny, as in every example.\n",
+    ),
+    ("    tools: [mcp_aviation_atis, ", "    tools: ["),
+];
 /// The caller answers a pause of this length.
 const PAUSE: Duration = Duration::from_millis(700);
 /// Silence behind a question that is answered at once, as people do; it is longer than any within it.
@@ -92,7 +107,13 @@ const RADIO: &str = "And now the news. The harbour was closed this morning after
 const RADIO_BELOW_DB: f32 = 20.0;
 
 pub fn run(arguments: &DemoArguments) -> ExitCode {
-    let config = match serve::load(&arguments.config) {
+    let shipped = || Path::new(SHIPPED).is_file().then(|| PathBuf::from(SHIPPED));
+    let file = arguments.config.clone().or_else(shipped);
+    let loaded = match &file {
+        Some(file) => serve::load(file),
+        None => built_in(),
+    };
+    let config = match loaded {
         Ok(config) => config,
         Err(problems) => {
             eprintln!("{problems}");
@@ -102,12 +123,12 @@ pub fn run(arguments: &DemoArguments) -> ExitCode {
     let stage = match Stage::new(arguments, &config) {
         Ok(stage) => stage,
         Err(missing) => {
-            eprintln!("{}: {missing}", arguments.config.display());
+            eprintln!("{}: {missing}", file.as_deref().unwrap_or(Path::new(SHIPPED)).display());
             return ExitCode::FAILURE;
         }
     };
     serve::block_on(async {
-        match demo(arguments, config, stage).await {
+        match demo(arguments, file, config, stage).await {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("offhook demo: {error:#}");
@@ -115,6 +136,12 @@ pub fn run(arguments: &DemoArguments) -> ExitCode {
             }
         }
     })
+}
+
+/// The configuration that is part of the program.
+fn built_in() -> Result<Config, config::Problems> {
+    let text = WITHOUT_SERVERS.iter().fold(SHIPPED_TEXT.to_owned(), |text, (from, to)| text.replace(from, to));
+    config::load_str(BUILT_IN, &text, &offhook::engine::environment, offhook::provider::catalog())
 }
 
 /// What all calls of the demo have in common.
@@ -140,7 +167,10 @@ impl Stage {
             hears: provider.is_some_and(|provider| provider.kind != "scripted"),
             lines: if arguments.free_words.is_some() { FREE_WORDS } else { PHRASES },
             heard_min: if arguments.free_words.is_some() { FREE_WORDS_HEARD_MIN } else { PHRASE_HEARD_MIN },
-            recording: arguments.recording.clone(),
+            recording: arguments.recording.clone().unwrap_or_else(|| {
+                let folder = if Path::new(SHIPPED).is_file() { "target/demo" } else { "offhook-demo" };
+                Path::new(folder).join("call.wav")
+            }),
         })
     }
 
@@ -157,7 +187,7 @@ impl Stage {
     }
 }
 
-async fn demo(arguments: &DemoArguments, config: Config, stage: Stage) -> anyhow::Result<()> {
+async fn demo(arguments: &DemoArguments, file: Option<PathBuf>, config: Config, stage: Stage) -> anyhow::Result<()> {
     let lines = match &arguments.free_words {
         None => speech::render_all(&stage.lines, "en-us+f3").await?,
         Some(name) => {
@@ -174,7 +204,8 @@ async fn demo(arguments: &DemoArguments, config: Config, stage: Stage) -> anyhow
     let config = alone(config, arguments.keep, &stage);
     let kept = if config.records.is_some() { ", where History has the call" } else { "" };
     let accounts = config.http.accounts.clone();
-    let engine = serve::start(&arguments.config, config, Metrics::new(env!("CARGO_PKG_VERSION"))).await?;
+    let source = file.map_or(Source::Memory, Source::File);
+    let engine = serve::start(source, config, Metrics::new(env!("CARGO_PKG_VERSION"))).await?;
     println!("offhook is up: AudioSocket on {}, pages on http://{}/", engine.audiosocket_addr(), engine.http_addr());
     if !arguments.keep {
         let called = call(&engine, &stage, &voices).await;
@@ -449,4 +480,18 @@ fn report(engine: &Engine, caller: &Caller, seen: &Seen, stage: &Stage) {
         println!("  why it ended                              {} ({})", reason.label(), reason.describe());
     }
     println!("\nRecording (caller left, agent right): {}", stage.recording.display());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Outside of the project there is neither its folder nor the server that tells the weather.
+    #[test]
+    fn the_configuration_in_the_program_needs_no_file_beside_it() {
+        assert!(WITHOUT_SERVERS.iter().all(|(from, _)| SHIPPED_TEXT.matches(from).count() == 1));
+        let config = built_in().unwrap_or_else(|problems| panic!("{problems}"));
+        let context = &config.contexts[CONTEXT];
+        assert!(context.audiosocket_id.is_some() && !config.mcp.enabled);
+    }
 }

@@ -129,6 +129,7 @@ pub enum Pbx {
 }
 
 /// What an installation is made from.
+#[derive(Clone)]
 struct Answers {
     provider: Kind,
     agent_id: Option<String>,
@@ -145,6 +146,36 @@ struct Answers {
     greeting: String,
     extension: String,
     pbx: Pbx,
+}
+
+impl Answers {
+    /// What `offhook check` would say of a changed answer, so that it is told while somebody is asked for it.
+    fn accept(&self, change: impl FnOnce(&mut Self)) -> Result<(), String> {
+        let (mut changed, before) = (self.clone(), self.problems());
+        change(&mut changed);
+        let own = changed.problems().into_iter().find(|(_, problem)| before.iter().all(|(_, known)| known != problem));
+        own.map_or(Ok(()), |(_, problem)| Err(problem))
+    }
+
+    /// Problems of the configuration that these answers make: the key, and what is wrong with it.
+    fn problems(&self) -> Vec<(String, String)> {
+        let env = |name: &str| std::env::var(name).ok().or_else(|| is_ours(name).then(|| UNKNOWN.to_owned()));
+        let loaded = config::load_str("", &write::config(self), &env, offhook::provider::catalog());
+        let told = |problem: Problem| match problem.hint {
+            Some(hint) => (problem.path, format!("{}; {hint}", problem.message)),
+            None => (problem.path, problem.message),
+        };
+        loaded.err().into_iter().flatten().map(told).collect()
+    }
+}
+
+/// One of the names, as a question lists them.
+fn choice<T: ValueEnum>(text: &str) -> Result<T, String> {
+    T::from_str(text, false).map_err(|_| {
+        let names: Vec<_> = T::value_variants().iter().filter_map(ValueEnum::to_possible_value).collect();
+        let names: Vec<_> = names.iter().map(|name| name.get_name()).collect();
+        format!("there are: {}", names.join(", "))
+    })
 }
 
 type Secrets = BTreeMap<&'static str, SecretString>;
@@ -188,64 +219,72 @@ fn init(arguments: InitArguments) -> anyhow::Result<ExitCode> {
 }
 
 fn answers(given: InitArguments, asker: &mut Asker) -> anyhow::Result<Answers> {
-    let kind = |text: &str| Kind::from_str(text, false);
     let provider = asker.given_or(
         given.provider,
         "Who speaks (openai_realtime, gemini_live, deepgram_agent, elevenlabs_agent, pipeline, attendant)",
         "attendant",
-        kind,
+        choice,
     )?;
     let agent_id = match (provider, given.agent_id) {
         (Kind::ElevenlabsAgent, None) => Some(asker.required("The agent's id at ElevenLabs (--agent-id)")?),
         (_, agent_id) => agent_id,
     };
-    let text = |text: &str| Ok(text.to_owned());
-    let ari_url = asker.given_or(given.ari_url, "Address of ARI", "http://127.0.0.1:8088", text)?;
-    let ari_user = asker.checked(given.ari_user, "User of ari.conf", "offhook", write::is_user)?;
-    let carrier = |text: &str| Carrier::from_str(text, false);
-    let transport =
-        asker.given_or(given.transport, "Audio by (audiosocket, rtp, websocket)", "audiosocket", carrier)?;
+    let mut answers = Answers {
+        provider,
+        agent_id,
+        base_url: given.base_url.filter(|_| provider.key().is_some()),
+        ari_url: "http://127.0.0.1:8088".into(),
+        ari_user: "offhook".into(),
+        transport: Carrier::Audiosocket,
+        bind: Ipv4Addr::LOCALHOST.into(),
+        advertise: None,
+        audiosocket_port: given.audiosocket_port,
+        rtp_ports: given.rtp_ports,
+        http: given.http,
+        context: "reception".into(),
+        greeting: write::greeting(provider).into(),
+        extension: if given.pbx == Pbx::Freepbx { "7100" } else { "7000" }.into(),
+        pbx: given.pbx,
+    };
+    // Of the flags that nobody is asked for, before the first question whose answer would be lost.
+    if let Some((key, problem)) = answers.problems().into_iter().next() {
+        anyhow::bail!("{key}: {problem}");
+    }
+    let (usual, url) = (answers.ari_url.clone(), |text: &str| answers.accept(|answers| answers.ari_url = text.into()));
+    answers.ari_url = asker.checked(given.ari_url, "Address of ARI", &usual, url)?;
+    answers.ari_user = asker.checked(given.ari_user, "User of ari.conf", "offhook", write::is_user)?;
+    let question = "Audio by (audiosocket, rtp, websocket)";
+    answers.transport = asker.given_or(given.transport, question, "audiosocket", choice)?;
     // By WebSocket nothing comes to this machine, which listens for AudioSocket() of its own alone.
-    let (bind, advertise) = match transport {
+    let (bind, advertise) = match answers.transport {
         Carrier::Websocket => (Ipv4Addr::LOCALHOST.into(), None),
-        Carrier::Audiosocket | Carrier::Rtp => towards(&ari_url),
+        Carrier::Audiosocket | Carrier::Rtp => towards(&answers.ari_url),
     };
     let address = |text: &str| text.parse().map_err(|_| "no IP address".to_owned());
-    let bind = match (given.bind, transport) {
+    answers.bind = match (given.bind, answers.transport) {
         (None, Carrier::Websocket) => bind,
         (given, _) => {
             asker.given_or(given, "Address of this machine that audio comes to", &bind.to_string(), address)?
         }
     };
-    let advertise = match (given.advertise, bind.is_loopback()) {
-        (Some(advertise), _) => Some(advertise),
+    answers.advertise = match (given.advertise, answers.bind.is_loopback()) {
         (None, true) => None,
-        (None, false) => {
-            let known = if bind.is_unspecified() { advertise.unwrap_or(bind) } else { bind };
-            Some(asker.ask("The same as Asterisk reaches it", &known.to_string(), text)?)
+        (given, _) => {
+            let known = match advertise {
+                Some(advertise) if answers.bind.is_unspecified() => advertise,
+                _ => answers.bind,
+            };
+            let host = |text: &str| answers.accept(|answers| answers.advertise = Some(text.into()));
+            Some(asker.checked(given, "The same as Asterisk reaches it", &known.to_string(), host)?)
         }
     };
-    let context = asker.checked(given.context, "Name of the agent", "reception", write::is_name)?;
-    let greeting = asker.given_or(given.greeting, "Its first sentence", write::greeting(provider), text)?;
-    let usual = if given.pbx == Pbx::Freepbx { "7100" } else { "7000" };
-    let extension = asker.checked(given.extension, "What callers dial", usual, write::is_extension)?;
-    Ok(Answers {
-        provider,
-        agent_id,
-        base_url: given.base_url.filter(|_| provider.key().is_some()),
-        ari_url,
-        ari_user,
-        transport,
-        bind,
-        advertise,
-        audiosocket_port: given.audiosocket_port,
-        rtp_ports: given.rtp_ports,
-        http: given.http,
-        context,
-        greeting,
-        extension,
-        pbx: given.pbx,
-    })
+    answers.context = asker.checked(given.context, "Name of the agent", "reception", write::is_name)?;
+    let (usual, sentence) =
+        (answers.greeting.clone(), |text: &str| answers.accept(|answers| answers.greeting = text.into()));
+    answers.greeting = asker.checked(given.greeting, "Its first sentence", &usual, sentence)?;
+    let usual = answers.extension.clone();
+    answers.extension = asker.checked(given.extension, "What callers dial", &usual, write::is_extension)?;
+    Ok(answers)
 }
 
 /// Where audio comes to, and the address of this machine as Asterisk sees it, if that can be told from here.

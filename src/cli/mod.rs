@@ -1,5 +1,9 @@
 //! The command line.
 
+// Before the others, which print by its macros.
+#[macro_use]
+mod output;
+
 mod account;
 mod caller;
 mod calls;
@@ -13,7 +17,7 @@ mod speech;
 mod transcript;
 
 use clap::{Parser, Subcommand};
-use offhook::config;
+use offhook::config::{self, Config};
 use std::{
     io::Write as _,
     path::{Path, PathBuf},
@@ -129,6 +133,19 @@ pub fn run() -> ExitCode {
             ExitCode::SUCCESS
         }
     }
+}
+
+/// A place that a configuration names, for commands that need none of its secrets: variables that are not set do not keep them from
+/// it, unless the place itself is made of one.
+fn place_in(file: &Path, place: impl Fn(Config) -> Option<PathBuf>) -> anyhow::Result<Option<PathBuf>> {
+    const UNSET: &str = "variable-that-is-not-set";
+    let load = |env: config::Env<'_>| config::load(file, env, offhook::provider::catalog()).map(&place);
+    load(&offhook::engine::environment).or_else(|problems| {
+        let known = |name: &str| offhook::engine::environment(name).or_else(|| Some(UNSET.to_owned()));
+        let is_known =
+            |place: &Option<PathBuf>| place.as_ref().is_none_or(|place| !place.to_string_lossy().contains(UNSET));
+        load(&known).ok().filter(is_known).ok_or_else(|| anyhow::anyhow!("{problems}"))
+    })
 }
 
 fn counted(count: usize, what: &str) -> String {

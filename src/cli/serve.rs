@@ -69,7 +69,7 @@ async fn serve(file: &Path, config: Config, metrics: Metrics) -> anyhow::Result<
     let (page, accounts) = (config.http.bind, config.http.accounts.clone());
     // Before calls are taken: whoever waits until they are has it above.
     welcome(&accounts, page);
-    let engine = start(file, config, metrics).await?;
+    let engine = start(Source::File(file.to_owned()), config, metrics).await?;
     let (order, orders) = mpsc::channel(ORDERS_MAX);
     let told = async {
         loop {
@@ -110,8 +110,8 @@ pub fn welcome(accounts: &Path, page: std::net::SocketAddr) {
     }
 }
 
-pub async fn start(file: &Path, config: Config, metrics: Metrics) -> anyhow::Result<Engine> {
-    Engine::start(Source::File(file.to_owned()), config, metrics).await.map_err(|error| {
+pub async fn start(source: Source, config: Config, metrics: Metrics) -> anyhow::Result<Engine> {
+    Engine::start(source, config, metrics).await.map_err(|error| {
         let taken = |cause: &(dyn std::error::Error + 'static)| {
             cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
         };

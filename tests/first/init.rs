@@ -291,6 +291,26 @@ async fn answers_may_come_from_a_terminal_s_lines_and_secrets_are_kept_from_othe
     assert!(read(home.path(), "made/offhook.yaml").contains(r##"greeting: "All costs $${1} #!""##));
 }
 
+/// An answer that makes no configuration is told at once, and asked for again.
+#[tokio::test]
+async fn each_answer_is_checked_as_it_is_given_and_none_is_lost() {
+    let home = folder();
+    // Provider, URL, user, transport, bind, advertise, name, sentence, extension, folder.
+    let lines = "foo\nattendant\nlocalhost\nhttp://127.0.0.1:8088\n\npigeon\n\n10.0.0.7\nhttp://pbx\npbx\n\n\n\nmade\n";
+    let ran = offhook(home.path(), &["init", "--offline", "--rtp-ports", "24300-24398"], &[], lines).await;
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    for told in [
+        "there are: openai_realtime, gemini_live,",
+        "is no http:// or https:// address; write it without credentials",
+        "there are: audiosocket, rtp, websocket",
+        "HOST:PORT",
+    ] {
+        assert!(ran.out.contains(told), "{told}\n{}", ran.out);
+    }
+    let yaml = read(home.path(), "made/offhook.yaml");
+    assert!(yaml.contains("  calls: 50 ") && yaml.contains("advertise: pbx:9092"), "{yaml}");
+}
+
 /// Nobody has to answer everything again because a package is missing.
 #[tokio::test]
 async fn where_only_a_program_is_missing_the_files_are_written_and_it_is_named() {
@@ -307,10 +327,11 @@ async fn where_only_a_program_is_missing_the_files_are_written_and_it_is_named()
 async fn answers_that_make_no_configuration_write_nothing() {
     let home = folder();
     for (more, says) in [
-        (&["--rtp-ports", "21000-21010"][..], "media.rtp.ports"),
+        (&["--rtp-ports", "500-600"][..], "media.rtp.ports: \"500-600\": ports below 1024"),
+        (&["--provider", "openai_realtime", "--base-url", "localhost"], "base_url"),
         (&["--context", "a,b"], "up to 40 letters"),
         (&["--extension", "7000,1"], "up to 20 digits"),
-        (&["--ari-url", "pbx"], "asterisk.url"),
+        (&["--ari-url", "pbx"], "Address of ARI: is no http:// or https:// address"),
     ] {
         let all = [&["init", "--yes", "--offline", "--output", "made"], more].concat();
         let ran = offhook(home.path(), &all, &[], "").await;

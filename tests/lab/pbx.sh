@@ -63,8 +63,10 @@ asterisk=
 engine=
 stop() {
   trap - EXIT
+  # Behind a pipe Ctrl-C ends its reader as well, and what nobody reads must not end this before it has cleared away.
+  trap '' PIPE
   # A second Ctrl-C ends the calls that still run.
-  printf '\nStopping. Calls that run may finish; a second Ctrl-C ends them.\n'
+  printf '\nStopping. Calls that run may finish; a second Ctrl-C ends them.\n' || true
   trap '[ -z "$engine" ] || kill "$engine" 2>/dev/null || true' INT TERM HUP
   # The engine first: it says goodbye to its calls while Asterisk still stands.
   for child in $engine $asterisk; do
@@ -72,7 +74,7 @@ stop() {
     while kill -0 "$child" 2>/dev/null; do wait "$child" 2>/dev/null || true; done
   done
   rm -rf "$directory"
-  printf 'Stopped.\n'
+  printf 'Stopped.\n' || true
 }
 trap stop EXIT
 # Both run in sessions of their own: Ctrl-C reaches this script only, and `stop` keeps the order.
@@ -122,17 +124,34 @@ until ready; do
   sleep 0.1
 done
 
+# written SECTION NAME: whether the configuration has an entry of this name in the section, as far as it is written plainly.
+written() {
+  awk -v section="$1:" -v name="  $2:" '
+    /^[a-z]/ { inside = $1 == section }
+    inside && index($0, name) == 1 { found = 1 }
+    END { exit !found }' "$config"
+}
+dial="7000  the default agent"
+# offer EXTENSION WORDS
+offer() { dial+=$'\n'"         $1  $2"; }
+if written contexts support; then
+  offer 7001 "support, by Stasis(offhook,support)"
+  offer 7003 "support with another greeting, by RTP"
+  ! written providers scripted || offer 7004 "support by the provider scripted: a script, without a model"
+fi
+! written contexts sales || offer 7002 "sales, by AI_CONTEXT"
+! written contexts demo_mcp || offer 7005 "demo_mcp, with a tool of an MCP server"
+! grep -q '^ *audiosocket_id: "0ff40001"' "$config" || offer 7080 "by AudioSocket(), without ARI: no caller's name, no transfer"
+offer 7100 "the default agent as in FreePBX"
+! written contexts support || offer 7101 "support as in FreePBX"
+! written contexts sales || offer 7102 "sales as in FreePBX"
+
 cat <<T
 
 offhook and $(tests/lab/asterisk.sh version) are up, with the contexts of $config.
 
   Softphone account   user softphone   password $phone_password   server $bind:$sip_port (UDP)
-  Dial   7000  the default agent                   7001  support, by Stasis(offhook,support)
-         7002  sales, by AI_CONTEXT                7003  support with another greeting, by RTP
-         7004  support by the provider scripted: a script, without a model
-         7005  demo_mcp, with a tool of an MCP server (CONFIG=config/mcp.yaml)
-         7080  support by AudioSocket(), without ARI: no caller's name, no transfer
-         7100  7101  7102  the default agent, support and sales as in FreePBX
+  Dial   $dial
          desk  a human, 1700 Hz                    echo  your own voice
   offhook's page      http://$pages/          Live: the call while it lasts
                       http://$pages/history   History: what was said in it, and why it ended

@@ -58,10 +58,10 @@ impl Asker {
         given: Option<String>,
         question: &str,
         default: &str,
-        check: fn(&str) -> Result<(), String>,
+        check: impl Fn(&str) -> Result<(), String>,
     ) -> anyhow::Result<String> {
         if let Some(given) = given {
-            return check(&given).map(|()| given.clone()).map_err(|why| anyhow::anyhow!("{given:?}: {why}"));
+            return check(&given).map(|()| given).map_err(|why| anyhow::anyhow!("{question}: {why}"));
         }
         self.ask(question, default, |text| check(text).map(|()| text.to_owned()))
     }
@@ -85,19 +85,29 @@ impl Asker {
 
     pub fn required(&mut self, question: &str) -> anyhow::Result<String> {
         ensure!(!self.quiet, "{question} is needed");
-        let answer = line(&format!("{question}: "))?;
-        ensure!(!answer.is_empty(), "{question} is needed");
-        Ok(answer)
+        for _ in 0..ATTEMPTS {
+            let answer = line(&format!("{question}: "))?;
+            if !answer.is_empty() {
+                return Ok(answer);
+            }
+            println!("  it is needed");
+        }
+        bail!("{question} is needed")
     }
 
     /// Without echo where that is possible.
     pub fn secret(&mut self, variable: &str) -> anyhow::Result<SecretString> {
         ensure!(!self.quiet, "{variable} is not set: export it, or write --offline to test nothing");
-        let silent = io::stdin().is_terminal().then(NoEcho::begin).flatten();
-        let answer = line(&format!("{variable} (not shown): "))?;
-        drop(silent);
-        ensure!(!answer.is_empty(), "{variable} is needed; with --offline nothing is tested");
-        Ok(answer.into())
+        for _ in 0..ATTEMPTS {
+            let silent = io::stdin().is_terminal().then(NoEcho::begin).flatten();
+            let answer = line(&format!("{variable} (not shown): "))?;
+            drop(silent);
+            if !answer.is_empty() {
+                return Ok(answer.into());
+            }
+            println!("  it is needed; with --offline nothing is tested");
+        }
+        bail!("{variable} is needed; with --offline nothing is tested")
     }
 }
 

@@ -15,6 +15,8 @@ const CONFIG: &str = "offhook.yaml";
 const DIALPLAN: &str = "extensions_offhook.conf";
 const SETTINGS: &str = "asterisk_settings.txt";
 const SECRETS: &str = "offhook.env";
+/// As many calls at once as a configuration without `limits.calls` takes.
+const CALLS: usize = 200;
 /// What the written dialplan shares with the examples.
 const PLAIN: &str = include_str!("../../../dialplan/extensions_offhook.conf");
 const FREEPBX: &str = include_str!("../../../dialplan/extensions_offhook_freepbx.conf");
@@ -167,7 +169,14 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text.replace("${", "$${")).to_string()
 }
 
-fn config(answers: &Answers) -> String {
+/// Calls that RTP's ports have room for, an even one each, and not more than what is usual.
+fn calls(rtp_ports: &str) -> usize {
+    let ports = rtp_ports.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    let (first, last): (u16, u16) = ports.unwrap_or((0, u16::MAX));
+    (first..=last).filter(|port| port % 2 == 0).take(CALLS).count().max(1)
+}
+
+pub(super) fn config(answers: &Answers) -> String {
     let (format, rate) = match answers.transport {
         Carrier::Audiosocket => ("audiosocket/slin", "16-bit samples over one TCP port"),
         Carrier::Rtp => ("rtp/ulaw", "u-law over a UDP port for each call"),
@@ -219,6 +228,7 @@ fn config(answers: &Answers) -> String {
         ("@RTP_BIND@", &quoted(&answers.bind.to_string())),
         ("@RTP_ADVERTISE@", &advertised(String::new())),
         ("@RTP_PORTS@", &quoted(&answers.rtp_ports)),
+        ("@CALLS@", &calls(&answers.rtp_ports).to_string()),
         ("@HTTP@", &quoted(&answers.http.to_string())),
         ("@CONTEXT@", &quoted(&answers.context)),
         ("@TRANSFER@", transfer),
