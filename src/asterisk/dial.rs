@@ -25,6 +25,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// Some endpoints never say that they ring (a queue that plays nothing): a caller who hears nothing
 /// for longer takes the line for dead.
 const SILENCE_MAX: Duration = Duration::from_secs(2);
+/// A telephone that was picked up from elsewhere ends as one that was hung up; who picked it up is told of after milliseconds.
+const PICKED_UP_WITHIN: Duration = Duration::from_millis(250);
 /// Asterisk's own limit is this much later than ours, so that it speaks only when we are gone.
 const MARGIN: Duration = Duration::from_secs(3);
 /// Ringing, and the outcome.
@@ -77,8 +79,7 @@ pub(super) fn dial(
 ) -> Dialling {
     let (report, progress) = mpsc::channel(PROGRESS_MAX);
     let given_up = CancellationToken::new();
-    let channels = (0..dial.group.endpoints.len()).map(|number| ari.names().dialled_channel(call, number)).collect();
-    let calls = router.dial(channels);
+    let calls = router.dial(call, dial.group.endpoints.len());
     let ringing =
         Ringing { ari: ari.clone(), router: router.clone(), presence, call, caller: caller.to_owned(), report };
     let requests = ringing.call_all(dial, &calls);
@@ -110,12 +111,14 @@ impl Ringing {
             ("__OFFHOOK_DESTINATION", dial.destination.clone()),
         ]);
         let limit = dial.group.limit + MARGIN;
-        let one = |(endpoint, channel): (&String, &String)| {
+        let one = |(number, (endpoint, channel)): (usize, (&String, &String))| {
+            let arguments = self.ari.names().dialled_arguments(self.call, number);
             let (ari, caller, channel) = (self.ari.clone(), self.caller.clone(), channel.clone());
             let (endpoint, caller_id, variables) = (unoptimised(endpoint), caller_id.clone(), variables.clone());
             self.ari.cleanups().spawn(async move {
                 let (caller_id, originator) = (caller_id.reveal().as_deref(), &*caller);
-                let to = Originate { endpoint: &endpoint, caller_id, limit, originator, variables: &variables };
+                let (variables, arguments) = (&variables, &**arguments.reveal());
+                let to = Originate { endpoint: &endpoint, caller_id, limit, originator, variables, arguments };
                 match ari.originate(&channel, &to).await {
                     Ok(()) => true,
                     // It may ring all the same, and then its events tell the rest.
@@ -131,7 +134,7 @@ impl Ringing {
                 }
             })
         };
-        dial.group.endpoints.iter().zip(calls.channels()).map(one).collect()
+        dial.group.endpoints.iter().zip(calls.channels()).enumerate().map(one).collect()
     }
 
     async fn run(self, calls: DialledCalls, mut requests: Requests, limit: Duration, given_up: CancellationToken) {
@@ -163,13 +166,20 @@ impl Ringing {
         let mut board = calls.watch();
         let began = Instant::now();
         let (mut told, mut asked) = (false, 0);
+        // When nobody is left who could have picked one up.
+        let mut over = None;
         loop {
             let now: Vec<Dialled> = board.borrow_and_update().clone();
             if let Some(winner) = now.iter().position(|one| *one == Dialled::Answered) {
                 return Ok(winner);
             }
             if let Some(fault) = fault(&now) {
-                return Err(fault);
+                let pause = if may_be_picked_up(&now) { PICKED_UP_WITHIN } else { Duration::ZERO };
+                if Instant::now() >= *over.get_or_insert_with(|| Instant::now() + pause) {
+                    return Err(fault);
+                }
+            } else {
+                over = None;
             }
             if !told && now.contains(&Dialled::Ringing) {
                 told = true;
@@ -184,6 +194,7 @@ impl Ringing {
                     }
                     asked += 1;
                 }
+                () = sleep_until(over.unwrap_or(began)), if over.is_some() => {}
                 () = sleep_until(began + SILENCE_MAX), if !told => {
                     told = true;
                     let _ = self.report.try_send(Progress::Ringing);
@@ -199,42 +210,49 @@ impl Ringing {
     }
 
     async fn hang_up_all(&self, calls: &DialledCalls, requests: &mut Requests, but: Option<usize>) {
-        let each = calls.channels().iter().zip(requests).enumerate().filter(|(place, _)| Some(*place) != but);
-        let each = each.map(|(_, (channel, request))| async move {
+        let each = requests.iter_mut().enumerate().filter(|(number, _)| Some(*number) != but);
+        let each = each.map(|(number, request)| async move {
             if !request.is_finished() {
                 // What is not made yet cannot be hung up.
                 let _ = request.await;
             }
-            if let Err(error) = self.ari.hang_up(channel, "normal").await {
-                tracing::warn!(%error, "a channel that was called could not be hung up");
-            }
+            self.hang_up(calls, number).await;
         });
         futures_util::future::join_all(each).await;
     }
 
-    async fn hand_on(&self, calls: &DialledCalls, winner: usize) -> Result<(), TransferFault> {
-        let Some(channel) = calls.channels().get(winner) else { return Err(TransferFault::Unreachable) };
-        if let Err(error) = self.ari.bridge_pair(self.call, [&self.caller, channel]).await {
-            tracing::warn!(%error, "caller and destination could not be connected");
-            return self.take_back(channel).await;
+    /// Hangs up all that a leg was and is.
+    async fn hang_up(&self, calls: &DialledCalls, number: usize) {
+        for channel in calls.close(number) {
+            if let Err(error) = self.ari.hang_up(&channel, "normal").await {
+                tracing::warn!(%error, "a channel that was called could not be hung up");
+            }
         }
-        if !self.router.hand_on(self.call, [self.caller.clone(), channel.clone()]) {
-            return self.take_back(channel).await;
+    }
+
+    async fn hand_on(&self, calls: &DialledCalls, winner: usize) -> Result<(), TransferFault> {
+        let Some(channel) = calls.current(winner) else { return Err(TransferFault::Unreachable) };
+        if let Err(error) = self.ari.bridge_pair(self.call, [&self.caller, &channel]).await {
+            tracing::warn!(%error, "caller and destination could not be connected");
+            return self.take_back(calls, winner).await;
+        }
+        if !calls.hand_on(&self.caller, winner) {
+            return self.take_back(calls, winner).await;
         }
         // Who left before the pair was watched is seen here, who left after that by the router.
         let winner_gone = calls.watch().borrow().get(winner) != Some(&Dialled::Answered);
         let caller_gone = matches!(*self.presence.borrow(), Presence::Gone(_));
         if (winner_gone || caller_gone) && self.router.release(self.call) {
-            return self.take_back(channel).await;
+            return self.take_back(calls, winner).await;
         }
         Ok(())
     }
 
     /// The caller is in the call's own bridge again, if they are there at all.
-    async fn take_back(&self, channel: &str) -> Result<(), TransferFault> {
+    async fn take_back(&self, calls: &DialledCalls, winner: usize) -> Result<(), TransferFault> {
         let caller = [&*self.caller];
         // The second moves them out of the pair's bridge.
-        let (_, _) = tokio::join!(self.ari.hang_up(channel, "normal"), self.ari.add_channels(self.call, &caller));
+        let (_, _) = tokio::join!(self.hang_up(calls, winner), self.ari.add_channels(self.call, &caller));
         let _ = self.ari.delete_bridge(&self.ari.names().pair_bridge(self.call)).await;
         Err(TransferFault::NoAnswer)
     }
@@ -243,6 +261,12 @@ impl Ringing {
 /// Why nobody answers, once that is certain.
 fn fault(all: &[Dialled]) -> Option<TransferFault> {
     all.iter().all(|one| matches!(one, Dialled::Ended { .. })).then(|| unanswered(all))
+}
+
+/// Whether one rang and was hung up without a reason: a colleague may have picked it up.
+fn may_be_picked_up(all: &[Dialled]) -> bool {
+    // Q.850: normal clearing.
+    all.iter().any(|one| matches!(one, Dialled::Ended { cause: Some(16) | None, rang: true }))
 }
 
 /// The most telling reason: a telephone that rang tells more than one that was off.

@@ -24,6 +24,7 @@ mod doctor;
 mod endings;
 mod faults;
 mod first_scene;
+mod forwarding;
 mod hold;
 mod leaks;
 mod legs;

@@ -17,7 +17,7 @@ pub(crate) use counters::{Orphan, Queue};
 pub use error::{AriError, Fault, Operation};
 #[cfg(any(test, fuzzing))]
 pub use fuzz::fuzz;
-pub use names::Names;
+pub use names::{DialledLeg, Names};
 pub use operations::{About, Application, BridgeInfo, ChannelInfo, MediaChannel, MediaWire, Originate, RtpPackets};
 
 use crate::{config::AsteriskConfig, remote::http};

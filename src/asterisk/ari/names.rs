@@ -1,6 +1,6 @@
 //! The ids offhook gives to what it makes in Asterisk.
 
-use crate::facts::CallId;
+use crate::{facts::CallId, redact::Redacted};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -12,14 +12,30 @@ use uuid::Uuid;
 /// The application's name is part of them, so that two engines with different applications may
 /// share one Asterisk without clearing away each other's calls. The last part must be exactly a
 /// UUID, so `a` does not take an id of the application `a-media` for its own.
+///
+/// A leg that we dial is known by its arguments of Stasis, too: Asterisk gives it another id where it is forwarded or picked up.
+/// The arguments end with a secret of this process, so that nobody's dialplan can write them.
 #[derive(Debug, Clone)]
 pub struct Names {
     app: Arc<str>,
+    secret: Redacted<Uuid>,
+}
+
+/// First argument of Stasis of every leg that offhook dials.
+const DIALLED: &str = "offhook-dialled";
+
+/// A leg that says by its arguments that offhook dialled it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DialledLeg {
+    /// The leg of this engine for the `number`th endpoint of a call.
+    Ours { call: CallId, number: usize },
+    /// The secret is another one's: an earlier process dialled it, or somebody pretends to.
+    Unknown,
 }
 
 impl Names {
     pub fn new(app: &str) -> Self {
-        Self { app: app.into() }
+        Self { app: app.into(), secret: Uuid::new_v4().into() }
     }
 
     pub fn app(&self) -> &str {
@@ -42,6 +58,24 @@ impl Names {
     /// The channel of the `number`th endpoint that is called for a call.
     pub fn dialled_channel(&self, call: CallId, number: usize) -> String {
         format!("offhook-{}-dial{number}-{call}", self.app)
+    }
+
+    /// Arguments of Stasis, separated by commas, of that channel and of each that takes its place.
+    pub fn dialled_arguments(&self, call: CallId, number: usize) -> Redacted<String> {
+        format!("{DIALLED},{call},{number},{}", self.secret.reveal()).into()
+    }
+
+    /// The leg that has these arguments; `None` for every channel that offhook did not dial.
+    pub fn dialled_leg(&self, arguments: &[String]) -> Option<DialledLeg> {
+        let (first, rest) = arguments.split_first()?;
+        (first == DIALLED).then(|| self.read_leg(rest).unwrap_or(DialledLeg::Unknown))
+    }
+
+    fn read_leg(&self, arguments: &[String]) -> Option<DialledLeg> {
+        let [call, number, secret] = arguments else { return None };
+        let is_ours = Uuid::parse_str(secret).is_ok_and(|secret| secret == *self.secret.reveal());
+        let (call, number) = (CallId(Uuid::parse_str(call).ok()?), number.parse().ok()?);
+        is_ours.then_some(DialledLeg::Ours { call, number })
     }
 
     /// The bridge of a caller and whoever took them over.
@@ -104,6 +138,29 @@ mod tests {
         assert_eq!(names.call_of_dialled(&names.dialled_channel(call, 12)), Some(call));
         assert_eq!(names.call_of_pair(&names.pair_bridge(call)), Some(call));
         assert!(names.is_ours(&names.dialled_channel(call, 0)) && !names.is_ours("1795163309.6"));
+    }
+
+    #[test]
+    fn a_leg_that_was_dialled_is_known_by_arguments_that_nobody_else_can_write() {
+        let (names, call) = (Names::new("offhook"), CallId::random());
+        let read = |text: &str| names.dialled_leg(&text.split(',').map(str::to_owned).collect::<Vec<_>>());
+        let arguments = names.dialled_arguments(call, 12);
+        let arguments = arguments.reveal();
+        assert_eq!(read(arguments), Some(DialledLeg::Ours { call, number: 12 }));
+        assert_eq!(
+            Names::new("offhook").dialled_leg(&arguments.split(',').map(str::to_owned).collect::<Vec<_>>()),
+            Some(DialledLeg::Unknown)
+        );
+        for forged in
+            ["offhook-dialled".to_owned(), format!("{arguments},1"), format!("offhook-dialled,{call},12,{call}")]
+        {
+            assert_eq!(read(&forged), Some(DialledLeg::Unknown), "{forged}");
+        }
+        for other in ["", "dialled", "sales"] {
+            assert_eq!(read(other), None, "{other}");
+        }
+        assert_eq!(names.dialled_leg(&[]), None);
+        assert!(!format!("{names:?}").contains(&names.secret.reveal().to_string()));
     }
 
     #[test]

@@ -86,6 +86,8 @@ pub struct Originate<'a> {
     /// The channel on whose behalf it is called: formats and account come from it.
     pub originator: &'a str,
     pub variables: &'a BTreeMap<&'static str, String>,
+    /// Of Stasis, which the channel enters when it is answered; separated by commas.
+    pub arguments: &'a str,
 }
 
 /// What Asterisk says of itself.
@@ -288,7 +290,7 @@ impl AriClient {
         let mut body = json!({
             "endpoint": to.endpoint,
             "app": self.names().app(),
-            "appArgs": "dialled",
+            "appArgs": to.arguments,
             "timeout": to.limit.as_secs(),
             "originator": to.originator,
             "variables": to.variables,

@@ -369,3 +369,103 @@ fn a_caller_s_own_words_cannot_end_the_caller_id_early() {
     assert_eq!(id("", "1234").as_deref(), Some("<1234>"));
     assert_eq!(id("", ""), None);
 }
+
+/// A telephone that is forwarded to a mobile: who answers there is connected.
+#[tokio::test]
+async fn who_answers_where_a_destination_is_forwarded_to_is_connected_with_the_caller() {
+    let mut call = Call::ringing(&["PJSIP/100"], LONG).await;
+    call.until_called(1).await;
+    call.stage.fake.now().is_forwarded(&call.dialled(0), "mobile");
+    call.stage.fake.now().rings("mobile");
+    assert_eq!(call.dialling.next().await, Progress::Ringing);
+    // And on from there.
+    call.stage.fake.now().is_forwarded("mobile", "home");
+    call.stage.fake.now().answers("home");
+    assert_eq!(call.dialling.next().await, Progress::HandedOn);
+    call.caller_is_in(&call.stage.ari.names().pair_bridge(call.call));
+    call.settled().await;
+    assert_eq!(call.channels(), ["caller", "home"]);
+    assert!(call.stage.arrivals.try_recv().is_err(), "what we dial is not a new call");
+    call.stage.fake.now().hang_up("home");
+    call.stage.fake.until("the caller is let go", |fake| fake.channels.is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_destination_that_is_forwarded_fails_as_the_telephone_does_that_it_is_forwarded_to() {
+    let mut call = Call::ringing(&["PJSIP/100"], LONG).await;
+    call.until_called(1).await;
+    call.stage.fake.now().is_forwarded(&call.dialled(0), "mobile");
+    call.stage.fake.now().refuses("mobile", 17);
+    assert_eq!(call.dialling.next().await, Progress::Failed(TransferFault::Busy));
+}
+
+#[tokio::test]
+async fn what_a_destination_is_forwarded_to_stops_ringing_when_nobody_waits_any_more() {
+    let mut call = Call::ringing(&["PJSIP/100", "PJSIP/200"], LONG).await;
+    call.until_called(2).await;
+    call.stage.fake.now().is_forwarded(&call.dialled(0), "mobile");
+    call.stage.fake.now().answers(&call.dialled(1));
+    while call.dialling.next().await != Progress::HandedOn {}
+    call.settled().await;
+    assert_eq!(call.channels(), ["caller", &call.dialled(1)]);
+    // The forwarding and the hanging up may cross: then it is hung up when it is told of.
+    let late = call.dialled(0);
+    call.stage.fake.now().is_forwarded(&late, "mobile");
+    call.stage.fake.until("the late one is hung up", |fake| !fake.channels.contains_key("mobile")).await;
+}
+
+/// Group pickup (FreePBX `*8`): the telephone that rang ends, and a channel of another id has its arguments.
+#[tokio::test]
+async fn who_picks_up_a_destination_that_rings_is_connected_with_the_caller() {
+    let mut call = Call::ringing(&["PJSIP/100"], LONG).await;
+    call.until_called(1).await;
+    {
+        let mut fake = call.stage.fake.now();
+        let ringing = call.dialled(0);
+        fake.rings(&ringing);
+        fake.is_picked_up(&ringing, "colleague");
+    }
+    while call.dialling.next().await != Progress::HandedOn {}
+    call.caller_is_in(&call.stage.ari.names().pair_bridge(call.call));
+    call.settled().await;
+    assert_eq!(call.channels(), ["caller", "colleague"]);
+    assert!(call.stage.arrivals.try_recv().is_err(), "what we dial is not a new call");
+}
+
+#[tokio::test]
+async fn who_picks_up_what_nobody_waits_for_any_more_is_let_go() {
+    let mut call = Call::ringing(&["PJSIP/100", "PJSIP/200"], LONG).await;
+    call.until_called(2).await;
+    let (first, second) = (call.dialled(0), call.dialled(1));
+    let mut late = call.stage.fake.now().channels[&first].originated.clone();
+    call.stage.fake.now().answers(&second);
+    while call.dialling.next().await != Progress::HandedOn {}
+    call.settled().await;
+    {
+        let mut fake = call.stage.fake.now();
+        fake.channels.insert(first.clone(), Default::default());
+        fake.channels.entry(first.clone()).and_modify(|channel| channel.originated = late.take());
+        fake.is_picked_up(&first, "colleague");
+    }
+    call.stage.fake.until("they are let go", |fake| !fake.channels.contains_key("colleague")).await;
+    assert!(call.stage.arrivals.try_recv().is_err(), "what we dial is not a new call");
+}
+
+/// Its arguments hold a secret; a dialplan that writes the first of them joins no call.
+#[tokio::test]
+async fn a_channel_that_pretends_to_have_been_dialled_is_neither_a_call_nor_connected() {
+    let mut call = Call::ringing(&["PJSIP/100"], LONG).await;
+    call.until_called(1).await;
+    {
+        let mut fake = call.stage.fake.now();
+        fake.channels.insert("stranger".into(), Default::default());
+        let forged = ["offhook-dialled".to_owned(), call.call.to_string(), "0".into(), CallId::random().to_string()];
+        fake.tell(&serde_json::json!({ "type": "StasisStart", "args": forged, "channel": { "id": "stranger", "state": "Up" } }));
+    }
+    call.stage.fake.until("it is let go", |fake| !fake.channels.contains_key("stranger")).await;
+    assert!(call.stage.arrivals.try_recv().is_err());
+    call.stage.fake.now().answers(&call.dialled(0));
+    while call.dialling.next().await != Progress::HandedOn {}
+    call.settled().await;
+    assert_eq!(call.channels(), ["caller", &call.dialled(0)]);
+}

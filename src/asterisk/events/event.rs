@@ -28,6 +28,11 @@ pub(super) enum Event {
     Busy {
         channel: String,
     },
+    /// A channel that we called is forwarded by its far end: Asterisk calls another one in its place.
+    Forwarded {
+        channel: String,
+        to: String,
+    },
     /// The far end wants to hang up, or somebody hung up the channel; its end follows.
     ChannelHangupRequest {
         channel: String,
@@ -48,8 +53,8 @@ pub(super) enum Event {
 }
 
 /// Kinds of events that matter to a call: labels of a metric. Named as Asterisk names them; several events tell of ringing and of a busy
-/// telephone.
-pub(crate) const EVENTS: [&str; 10] = [
+/// telephone; a forwarding is told by `Dial`.
+pub(crate) const EVENTS: [&str; 11] = [
     "ApplicationReplaced",
     "Busy",
     "ChannelDestroyed",
@@ -57,6 +62,7 @@ pub(crate) const EVENTS: [&str; 10] = [
     "ChannelHangupRequest",
     "ChannelHold",
     "ChannelUnhold",
+    "Forwarded",
     "Ringing",
     "StasisEnd",
     "StasisStart",
@@ -93,6 +99,8 @@ struct Raw {
     cause: Option<u32>,
     /// Of `Dial`: the channel that is called.
     peer: Option<RawChannel>,
+    /// Of `Dial`: the channel that is called in the place of `peer`.
+    forwarded: Option<RawChannel>,
     dialstatus: Option<String>,
     replace_channel: Option<RawChannel>,
 }
@@ -127,6 +135,7 @@ impl Event {
             Self::ChannelDestroyed { .. } => "ChannelDestroyed",
             Self::Ringing { .. } => "Ringing",
             Self::Busy { .. } => "Busy",
+            Self::Forwarded { .. } => "Forwarded",
             Self::ChannelHangupRequest { .. } => "ChannelHangupRequest",
             Self::ChannelDtmfReceived { .. } => "ChannelDtmfReceived",
             Self::ChannelHeld { held: true, .. } => "ChannelHold",
@@ -170,6 +179,9 @@ impl Raw {
         }
         if self.kind == "Dial" {
             let Some(peer) = self.peer.filter(|peer| !peer.id.is_empty()) else { return Ok(Event::Other) };
+            if let Some(to) = self.forwarded.filter(|to| !to.id.is_empty()) {
+                return Ok(Event::Forwarded { channel: peer.id, to: to.id });
+            }
             return Ok(match self.dialstatus.as_deref() {
                 Some("RINGING" | "PROGRESS") => Event::Ringing { channel: peer.id },
                 Some("BUSY") => Event::Busy { channel: peer.id },
@@ -235,6 +247,7 @@ pub fn fuzz(data: &[u8]) {
             | Event::ChannelDestroyed { channel, .. }
             | Event::Ringing { channel }
             | Event::Busy { channel }
+            | Event::Forwarded { channel, .. }
             | Event::ChannelHangupRequest { channel }
             | Event::ChannelHeld { channel, .. }
             | Event::ChannelDtmfReceived { channel, .. },
@@ -267,6 +280,15 @@ mod tests {
         assert_eq!(start.place.as_deref(), Some("from-test"));
         assert!(!start.answered);
         assert_eq!(start.variables, BTreeMap::from([("AI_CONTEXT".into(), "support".into())]));
+    }
+
+    /// As Asterisk 22.10 sent it.
+    #[test]
+    fn a_forwarding_tells_which_channel_is_called_instead() {
+        let text = r#"{"type":"Dial","peer":{"id":"offhook-x-dial0-1","state":"Down"},"dialstatus":"CANCEL","forward":"820402",
+            "forwarded":{"id":"1795163309.8","name":"Local/820402@office-00000000;1","state":"Down"},"dialstring":""}"#;
+        let forwarded = Event::Forwarded { channel: "offhook-x-dial0-1".into(), to: "1795163309.8".into() };
+        assert_eq!(Event::read(text), Ok(forwarded));
     }
 
     #[test]

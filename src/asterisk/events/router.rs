@@ -2,12 +2,12 @@
 
 use super::{
     bridging::{Bridging, CallBridge},
-    dialled::{Board, Boards, Dialled, DialledCalls},
+    dialled::{Boards, Dialled, Succeeds},
     event::{Event, Started},
     pairs::{Pairs, Widowed},
 };
 use crate::{
-    asterisk::ari::{AriCounters, ChannelInfo, Names, Queue},
+    asterisk::ari::{AriCounters, Names, Queue},
     facts::CallId,
     redact::Redacted,
 };
@@ -187,6 +187,7 @@ impl EventRouter {
             Event::Busy { channel } => {
                 self.routes().dialled.note(&channel, |dialled| dialled.ends(Some(USER_BUSY)));
             }
+            Event::Forwarded { channel, to } => return self.forwarded(&channel, to),
             Event::ChannelDtmfReceived { channel, digit } => {
                 if let Some(Route { caller: Some(caller), .. }) = self.routes().by_channel.get(&channel)
                     && let Err(TrySendError::Full(_)) = caller.digits.try_send(digit)
@@ -222,19 +223,24 @@ impl EventRouter {
         Some(Chore::EndPair { call, other })
     }
 
-    fn count_pairs(&self, routes: &Routes) {
+    pub(super) fn count_pairs(&self, routes: &Routes) {
         self.inner.counters.handed_on.set(i64::try_from(routes.pairs.len()).unwrap_or(i64::MAX));
     }
 
     fn started(&self, started: Started) -> Option<Chore> {
         if let Some(replaced) = &started.replaces {
             let mut routes = self.routes();
-            if routes.pairs.replace(replaced, &started.channel) {
+            let of_a_pair = routes.pairs.replace(replaced, &started.channel);
+            let of_a_leg = routes.dialled.succeeds(replaced, &started.channel);
+            if of_a_leg == Some(Succeeds::TooLate) && !of_a_pair {
+                return Some(Chore::RemoveChannel(started.channel));
+            }
+            if of_a_leg.is_some() || of_a_pair {
                 return None;
             }
         }
-        if self.inner.names.call_of_dialled(&started.channel).is_some() {
-            let expected = self.routes().dialled.note(&started.channel, Dialled::answers);
+        if let Some(leg) = self.dialled_leg(&started) {
+            let expected = self.dialled_answers(leg, &started.channel);
             // Answered just when nobody waited any more.
             return (!expected).then_some(Chore::RemoveChannel(started.channel));
         }
@@ -294,36 +300,14 @@ impl EventRouter {
 
     // ---- Channels we call, and callers who were handed on ----
 
-    /// Claims the events of channels that will be called. To be asked before they are.
-    pub fn dial(&self, channels: Vec<String>) -> DialledCalls {
-        let board = Board::new(vec![Dialled::Calling; channels.len()]);
-        self.routes().dialled.insert(&channels, &board);
-        DialledCalls::new(self.clone(), channels, board)
-    }
-
-    pub(super) fn forget_dialled(&self, channels: &[String]) {
-        self.routes().dialled.remove(channels);
-    }
-
-    pub(super) fn dialled(&self) -> Vec<String> {
-        self.routes().dialled.channels()
-    }
-
-    /// Asterisk was asked what has become of a channel that is called.
-    pub(super) fn settle_dialled(&self, channel: &str, now: Option<&ChannelInfo>) {
-        self.routes().dialled.note(channel, |dialled| match now.map(|info| &*info.state) {
-            None => dialled.ends(None),
-            Some("Up") => dialled.answers(),
-            Some("Ringing") => dialled.rings(),
-            Some(_) => {}
-        });
-    }
-
     /// From now on, when one of the two goes, the other is hung up. `false`: there is no room.
     pub fn hand_on(&self, call: CallId, parties: [String; 2]) -> bool {
-        let mut routes = self.routes();
+        self.insert_pair(&mut self.routes(), call, parties)
+    }
+
+    pub(super) fn insert_pair(&self, routes: &mut Routes, call: CallId, parties: [String; 2]) -> bool {
         let taken = routes.pairs.insert(call, parties);
-        self.count_pairs(&routes);
+        self.count_pairs(routes);
         if !taken {
             self.inner.counters.overflowed(Queue::Pairs);
         }

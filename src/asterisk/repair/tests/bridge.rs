@@ -87,8 +87,7 @@ async fn every_repair_puts_a_caller_who_is_in_no_bridge_back_but_not_one_who_is_
     call.is_repaired("silence").await;
     call.is_whole(1, "the caller was put back").await;
     let media = call.stage.ari.names().next_media_channel(call.plan.call, 2);
-    let dialled = call.stage.ari.names().dialled_channel(call.plan.call, 0);
-    let dialling = call.stage.router.dial(vec![dialled]);
+    let dialling = call.stage.router.dial(call.plan.call, 1);
     call.loses("caller");
     call.is_repaired("a media channel that ended while others rang").await;
     assert_eq!(call.members(), [media], "the caller may be with somebody by now");
@@ -101,7 +100,7 @@ async fn every_repair_puts_a_caller_who_is_in_no_bridge_back_but_not_one_who_is_
 async fn a_caller_who_is_not_in_the_bridge_on_purpose_is_no_fault() {
     let mut call = Standing::over(Transport::AudioSocket).await;
     let names = call.stage.ari.names().clone();
-    let dialling = call.stage.router.dial(vec![names.dialled_channel(call.plan.call, 0)]);
+    let dialling = call.stage.router.dial(call.plan.call, 1);
     call.loses("caller");
     call.stage.gap().await;
     call.is_left_alone("connected with whoever was called").await;
