@@ -172,6 +172,7 @@ impl FakeAri {
             username: "user".into(),
             password: PASSWORD.to_owned().into(),
             app: APP.into(),
+            keeps_withheld_numbers: false,
         }
     }
 

@@ -180,6 +180,8 @@ pub struct AsteriskConfig {
     pub password: SecretString,
     /// The application's name in `Stasis(name)`.
     pub app: String,
+    /// Numbers of callers who withhold them are known to the agent and kept in records.
+    pub keeps_withheld_numbers: bool,
 }
 
 #[derive(Debug, Clone)]

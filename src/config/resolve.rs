@@ -161,6 +161,7 @@ impl Resolver<'_> {
             username: raw.username.unwrap_or_else(|| defaults::ASTERISK_USERNAME.into()),
             password: raw.password.unwrap_or_default().into(),
             app: raw.app.unwrap_or_else(|| defaults::ASTERISK_APP.into()),
+            keeps_withheld_numbers: raw.withheld_numbers.as_deref() == Some("keep"),
         }
     }
 

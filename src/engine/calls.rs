@@ -44,7 +44,7 @@ use tokio::{
 use tracing::{Instrument as _, error, info, warn};
 
 /// Channel variables that say how a call is to be taken, and what is known of it.
-const VARIABLES: [&str; 11] = [
+const VARIABLES: [&str; 12] = [
     "AI_CONTEXT",
     "AI_PROVIDER",
     "AI_GREETING",
@@ -58,7 +58,10 @@ const VARIABLES: [&str; 11] = [
     "FROM_DID",
     // Ours, from an earlier visit of the same call.
     STATUS_VARIABLE,
+    PRESENTATION,
 ];
+/// Whether a caller's number may be shown; no event of ARI tells it.
+const PRESENTATION: &str = "CALLERID(pres)";
 /// How a VAM client's audio travels, in logs and records.
 const STREAMED: &str = "vam";
 /// Sentences of tools that wait to be said; a call that runs takes them at once.
@@ -205,7 +208,7 @@ pub(super) async fn stream(shared: Arc<Shared>, agreed: Agreed) -> Option<Ends> 
     Some(ends)
 }
 
-async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arrival: Arrival, seat: Seat) {
+async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, mut arrival: Arrival, seat: Seat) {
     let began = Instant::now();
     let variables = variables(&ari, &arrival, &generation.config).await;
     let text = |name: &str| variables.get(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
@@ -239,13 +242,15 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arriva
         Some("outbound") => Direction::Outbound,
         _ => Direction::Inbound,
     };
+    let keeps = shared.bound.asterisk.as_ref().is_some_and(|asterisk| asterisk.keeps_withheld_numbers);
+    let (caller_name, caller_number) = caller_of(&mut arrival, text(PRESENTATION).as_deref(), keeps);
     let facts = CallFacts {
         id: CallId::random(),
         context: granted.context.name.clone(),
         provider: granted.provider_name.clone(),
         direction,
-        caller_name: arrival.caller_name.clone(),
-        caller_number: arrival.caller_number.clone(),
+        caller_name,
+        caller_number,
         dialled_number: Redacted::new(text("FROM_DID").or_else(|| arrival.dialled.reveal().clone())),
         campaign_id: text("AI_CAMPAIGN_ID"),
         lead_id: text("AI_LEAD_ID"),
@@ -266,6 +271,20 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, arriva
         }),
     };
     run(shared, generation, granted, start, || Line::by_ari(call)).await;
+}
+
+type Said = Redacted<Option<String>>;
+
+/// Name and number, as far as the call may know them. Where the caller withholds them (RFC 3323), the arrival loses them: a
+/// telephone that is dialled is then called by what Asterisk has of the caller, which tells it that they are withheld.
+fn caller_of(arrival: &mut Arrival, presentation: Option<&str>, keeps: bool) -> (Said, Said) {
+    // `prohib_not_screened` and its kin; `unavailable`: the network does not know it.
+    let withheld = presentation.is_some_and(|told| told.starts_with("prohib") || told == "unavailable");
+    if !withheld {
+        return (arrival.caller_name.clone(), arrival.caller_number.clone());
+    }
+    let told = (std::mem::take(&mut arrival.caller_name), std::mem::take(&mut arrival.caller_number));
+    if keeps { told } else { Default::default() }
 }
 
 async fn give_back(ari: &Ari, arrival: &Arrival, status: &str) {

@@ -51,6 +51,7 @@ mod tls;
 mod tools;
 mod walk_ins;
 mod websocket;
+mod withheld;
 
 use futures_util::future::join_all;
 use kit::{

@@ -372,6 +372,7 @@ async fn what_asterisk_says_of_a_device_is_what_the_agent_is_told() {
         username: "offhook".into(),
         password: asterisk.ari_password().to_owned().into(),
         app: "offhook".into(),
+        keeps_withheld_numbers: false,
     };
     let metrics = Metrics::new("test");
     let ari = AriClient::new(&config, AriCounters::new(metrics.registry()).unwrap()).unwrap();

@@ -374,6 +374,7 @@ fn the_password_shows_up_nowhere() {
         username: "user".into(),
         password: "leak3".to_owned().into(),
         app: APP.into(),
+        keeps_withheld_numbers: false,
     };
     let _ = rustls::crypto::ring::default_provider().install_default();
     let ari = AriClient::new(&config, AriCounters::new(&prometheus::Registry::new()).unwrap()).unwrap();

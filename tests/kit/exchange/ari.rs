@@ -214,7 +214,9 @@ impl State {
         }
         let arguments = request.text("appArgs").unwrap_or_default();
         let arguments = arguments.split(',').filter(|text| !text.is_empty()).map(str::to_owned).collect();
-        let caller = request.text("callerId").map(|text| Party::read(&text)).unwrap_or_default();
+        // Without one it is the originator's, and whether it may be shown.
+        let originator = || request.text("originator").map(|id| self.party(&id));
+        let caller = request.text("callerId").map(|text| Party::read(&text)).or_else(originator).unwrap_or_default();
         let variables = request.body["variables"].as_object().into_iter().flatten();
         let variables =
             variables.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();

@@ -59,11 +59,13 @@ pub enum Progress {
 pub struct Party {
     pub name: String,
     pub number: String,
+    /// `CALLERID(pres)` is not `allowed…`.
+    pub withheld: bool,
 }
 
 impl Party {
     pub fn new(name: &str, number: &str) -> Self {
-        Self { name: name.to_owned(), number: number.to_owned() }
+        Self { name: name.to_owned(), number: number.to_owned(), withheld: false }
     }
 
     /// `"Name" <number>`.

@@ -86,6 +86,7 @@ impl State {
                     match argument {
                         "name" => channel.caller.name = value.to_owned(),
                         "num" | "number" => channel.caller.number = value.to_owned(),
+                        "pres" => channel.caller.withheld = !value.starts_with("allowed"),
                         _ => self.lacks.push(format!("Set(CALLERID({argument})=…)")),
                     }
                 }
@@ -140,6 +141,10 @@ impl Values for Seen<'_> {
         match (name, arguments) {
             ("CALLERID", "name") => Some(self.channel()?.caller.name.clone()),
             ("CALLERID", "num" | "number") => Some(self.channel()?.caller.number.clone()),
+            ("CALLERID", "pres") => {
+                let withheld = self.channel()?.caller.withheld;
+                Some(if withheld { "prohib_passed_screen" } else { "allowed_not_screened" }.to_owned())
+            }
             ("CHANNEL", "audionativeformat") => Some(format!("({})", self.channel()?.codec.name())),
             ("CHANNEL", "audioreadformat") => Some(self.channel()?.read_codec.name().to_owned()),
             ("CHANNEL", "rtp,hold") => {

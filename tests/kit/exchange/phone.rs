@@ -222,7 +222,10 @@ impl Handset {
             return Called::Busy;
         }
         line.begins(switch, id);
-        let peer = (caller.name.clone(), format!("sip:{}@127.0.0.1", caller.number));
+        let peer = match caller.withheld {
+            true => ("Anonymous".to_owned(), "sip:anonymous@anonymous.invalid".to_owned()),
+            false => (caller.name.clone(), format!("sip:{}@127.0.0.1", caller.number)),
+        };
         line.seen.send_modify(|seen| (seen.ringing, seen.peer) = (true, peer));
         if line.answers {
             let (switch, id) = (switch.clone(), id.to_owned());
