@@ -239,6 +239,7 @@ impl Line {
 
     /// A key of a caller by ARI, told once, whichever way it came first.
     fn key(&mut self, digit: char, way: keys::Way) -> Option<LegEvent> {
+        self.care.iter_mut().for_each(Care::key);
         self.keys.pressed(digit, way, Instant::now()).then_some(LegEvent::Digit(digit))
     }
 

@@ -137,6 +137,11 @@ impl Care {
         }
     }
 
+    /// A key of the caller came.
+    pub fn key(&mut self) {
+        self.judge.key(Instant::now());
+    }
+
     pub fn is_repairing(&self) -> bool {
         self.repairing.is_some()
     }

@@ -67,6 +67,8 @@ pub(super) struct Judge {
     told: bool,
     /// When the caller was on hold last.
     held: Option<Instant>,
+    /// When a key of the caller came last.
+    keyed: Option<Instant>,
     /// Not before this; `None`: Asterisk cannot tell what passes between it and this caller.
     next_look: Option<Instant>,
 }
@@ -82,6 +84,7 @@ impl Judge {
             tried: false,
             told: false,
             held: None,
+            keyed: None,
             next_look: Some(now),
         }
     }
@@ -107,16 +110,23 @@ impl Judge {
         due && !held && (self.refused || self.sounds(now) || self.silent_for(now, heard) >= SILENT_AFTER)
     }
 
+    /// A key of the caller came. Asterisk passes no sound on while it takes keys, which follow one another without a pause where a
+    /// phone sends them fast (SIP INFO): the silence is theirs.
+    pub fn key(&mut self, now: Instant) {
+        self.keyed = Some(now);
+    }
+
     /// Something is played for the caller to hear.
     fn sounds(&self, now: Instant) -> bool {
         let lasts = |since: Instant| now.saturating_duration_since(since) <= SOUND_LASTS;
         self.sounded.is_some_and(lasts)
     }
 
-    /// Nothing has come for so long; before the first packet, since the path stands. On hold nothing has to come.
+    /// Nothing has come for so long; before the first packet, since the path stands. On hold and beside keys nothing has to come.
     fn silent_for(&self, now: Instant, heard: Option<Duration>) -> Duration {
         let silent = heard.unwrap_or_else(|| now.saturating_duration_since(self.stands.unwrap_or(now)));
-        self.held.map_or(silent, |held| silent.min(now.saturating_duration_since(held)))
+        let others = [self.held, self.keyed].into_iter().flatten();
+        others.fold(silent, |silent, other| silent.min(now.saturating_duration_since(other)))
     }
 
     /// Asterisk could not be asked this time.

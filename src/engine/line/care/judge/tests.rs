@@ -181,6 +181,23 @@ fn a_path_over_which_nothing_ever_came_is_replaced_once_and_then_told_once() {
     }
 }
 
+/// A softphone that pastes digits by SIP INFO: Asterisk passes no sound on before all of them are taken, one after the other.
+#[test]
+fn keys_that_follow_one_another_without_a_pause_are_no_fault_and_a_path_that_dies_after_them_is_told() {
+    let taken = Passes { asterisk_to_us: false, ..TALK };
+    let mut world = World::new();
+    world.passes(seconds(2), TALK);
+    for _ in 0..20 {
+        world.passes(Duration::from_millis(240), taken);
+        world.judge.key(world.now);
+    }
+    world.passes(Duration::from_millis(400), taken).passes(seconds(3), TALK);
+    assert_eq!(world.told, []);
+    world.judge.key(world.now);
+    world.passes(SOON, DEAD);
+    assert_eq!(world.told.first().map(|(verdict, _)| verdict), Some(&Verdict::Fault(PathFault::Deaf)));
+}
+
 /// T22: silent.
 #[test]
 fn a_silent_phone_is_no_fault_and_is_looked_at_less_and_less() {
