@@ -10,7 +10,10 @@ use crate::{
     gate::{Category, RiskDomain},
     tool::{Approved, CHECK_EXTENSION_STATUS, SideEffects, Tool, ToolError, ToolKind, ToolOutcome, ToolSpec},
 };
-use futures_util::{FutureExt as _, future::BoxFuture};
+use futures_util::{
+    FutureExt as _,
+    future::{BoxFuture, join_all},
+};
 use serde_json::{Value, json};
 
 /// As a telephone keypad writes it; longer ones are no extensions.
@@ -101,10 +104,20 @@ impl Tool for ExtensionStatus {
             let refusal = ToolOutcome::failed(ToolError::NotFound, "This extension is not in the directory.");
             return std::future::ready(refusal).boxed();
         }
-        let device = self.config.device.replace("{extension}", &extension);
+        let named = |device: &String| device.replace("{extension}", &extension);
+        let device = named(&self.config.device);
+        let do_not_disturb: Vec<String> = self.config.do_not_disturb.iter().map(named).collect();
         let ari = self.ari.clone();
         async move {
-            match status(&ari, &device).await {
+            let (status, quiet) = tokio::join!(status(&ari, &device), wants_quiet(&ari, &do_not_disturb));
+            match status {
+                Some(_) if quiet => ToolOutcome::done(
+                    format!(
+                        "Extension {extension} {}: it does not want to be disturbed.",
+                        Status::Unavailable.describe()
+                    ),
+                    json!({ "extension": extension, "status": Status::Unavailable.label() }),
+                ),
                 Some(status) => ToolOutcome::done(
                     format!("Extension {extension} {}.", status.describe()),
                     json!({ "extension": extension, "status": status.label() }),
@@ -130,6 +143,19 @@ async fn status(ari: &AriClient, device: &str) -> Option<Status> {
         Ok("online") => Status::Available,
         Ok("offline") => Status::Unavailable,
         _ => status,
+    })
+}
+
+/// Whether one of these devices says so. One that cannot be asked says nothing: whether the telephone is free is known all the same.
+async fn wants_quiet(ari: &AriClient, devices: &[String]) -> bool {
+    let states = join_all(devices.iter().map(|device| ari.device_state(device))).await;
+    states.into_iter().any(|state| match state {
+        // FreePBX sets BUSY; a device that was never set is UNKNOWN.
+        Ok(state) => matches!(&*state, "INUSE" | "BUSY" | "ONHOLD" | "RINGING" | "RINGINUSE" | "UNAVAILABLE"),
+        Err(error) => {
+            tracing::warn!(%error, "no state of a device");
+            false
+        }
     })
 }
 
@@ -185,7 +211,13 @@ mod tests {
 
     /// What the model is told when it asks; the fake's devices are in the state their name tells.
     async fn asked(stage: &Stage, device: &str, extension: &str) -> ToolOutcome {
-        let config = ExtensionsConfig { allow: vec!["1XX".into(), "2[0-4]Z".into()], device: device.into() };
+        asked_beside(stage, device, &[], extension).await
+    }
+
+    async fn asked_beside(stage: &Stage, device: &str, do_not_disturb: &[&str], extension: &str) -> ToolOutcome {
+        let do_not_disturb = do_not_disturb.iter().map(|&device| device.to_owned()).collect();
+        let allow = vec!["1XX".into(), "2[0-4]Z".into()];
+        let config = ExtensionsConfig { allow, device: device.into(), do_not_disturb };
         let tool: Arc<dyn Tool> = Arc::new(ExtensionStatus::new(stage.ari.clone(), config));
         let toolbox = Toolbox::new([Arc::clone(&tool)]).unwrap();
         let arguments = json!({ "extension": extension }).to_string();
@@ -222,6 +254,24 @@ mod tests {
             };
             assert_eq!(done.data, json!({ "extension": "100", "status": status }), "{state}");
             assert!(done.actions.is_empty());
+        }
+    }
+
+    /// FreePBX: the hint of an extension is its telephone and `Custom:DND…`.
+    #[tokio::test]
+    async fn who_does_not_want_to_be_disturbed_is_not_available_whatever_the_telephone_says() {
+        let stage = Stage::up().await;
+        for (device, do_not_disturb, status) in [
+            ("PJSIP/not_inuse", &["Custom/not_inuse", "Custom/busy"][..], "unavailable"),
+            ("PJSIP/inuse", &["Custom/inuse"], "unavailable"),
+            ("PJSIP/not_inuse", &["Custom/not_inuse"], "available"),
+            ("PJSIP/not_inuse", &["Custom/unknown"], "available"),
+            ("PJSIP/inuse", &[], "in_use"),
+        ] {
+            let ToolOutcome::Done(done) = asked_beside(&stage, device, do_not_disturb, "100").await else {
+                panic!("{device}")
+            };
+            assert_eq!(done.data, json!({ "extension": "100", "status": status }), "{device} {do_not_disturb:?}");
         }
     }
 

@@ -26,6 +26,7 @@ mod fuzz;
 pub use fuzz::{fuzz, fuzz_opus};
 
 use super::{
+    ari::not_opened,
     audiosocket::{SEND_BUFFER, STALLED_FRAMES},
     counters::{Discard, MediaCounters, OpusEnd, Refusal},
     hub::Tally,
@@ -140,7 +141,7 @@ async fn open(url: &Url, channel: &str, format: Format, opus: bool) -> Result<So
     let no_delay = true;
     let connected = connect_async_tls_with_config(url.as_str(), Some(config), no_delay, Some(tls::connector())).await;
     let (mut socket, _) = connected.map_err(|error| {
-        tracing::warn!(%error, "Asterisk's media WebSocket cannot be opened");
+        tracing::warn!(error = not_opened(&error), "Asterisk's media WebSocket cannot be opened");
         Refusal::Closed
     })?;
     if let Err(error) = tcp(&socket).map_or(Ok(()), |tcp| tcp.set_send_buffer_size(SEND_BUFFER)) {

@@ -398,4 +398,6 @@ pub struct ExtensionsConfig {
     pub allow: Vec<String>,
     /// The device of an extension, with `{extension}` in it.
     pub device: String,
+    /// Likewise those that tell that it wants not to be called.
+    pub do_not_disturb: Vec<String>,
 }

@@ -291,7 +291,17 @@ pub(super) struct Extensions {
     #[schemars(regex(pattern = "^[A-Za-z0-9]{1,32}[/:][A-Za-z0-9_.@{}-]{1,100}$"))]
     #[schemars(extend("default" = defaults::EXTENSION_DEVICE, "title" = "a device such as PJSIP/{extension}"))]
     pub device: Option<String>,
+    /// Devices that tell that an extension wants not to be called, such as `Custom:DND{extension}` of FreePBX: while one of them is
+    /// in use, the extension is not available, whatever its telephone says.
+    #[schemars(length(max = 10))]
+    pub do_not_disturb: Option<Vec<Option<Device>>>,
 }
+
+/// `Custom:DND{extension}`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline, extend("pattern" = "^[A-Za-z0-9]{1,32}[/:][A-Za-z0-9_.@{}-]{1,100}$", "title" = "a device such as Custom:DND{extension}"))]
+pub(super) struct Device(pub String);
 
 /// `PJSIP/100`.
 #[derive(Debug, Deserialize, JsonSchema)]

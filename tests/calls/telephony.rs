@@ -378,7 +378,8 @@ async fn what_asterisk_says_of_a_device_is_what_the_agent_is_told() {
     let ari = AriClient::new(&config, AriCounters::new(metrics.registry()).unwrap()).unwrap();
     let facts = CallFacts::new(CallId::random(), "front", "test");
     let asked = async |device: &str| {
-        let extensions = ExtensionsConfig { allow: vec!["100".into()], device: device.into() };
+        let do_not_disturb = vec!["Custom:DND{extension}".into()];
+        let extensions = ExtensionsConfig { allow: vec!["100".into()], device: device.into(), do_not_disturb };
         let tool: Arc<dyn Tool> = Arc::new(ExtensionStatus::new(ari.clone(), extensions));
         let toolbox = Toolbox::new([tool.clone()]).unwrap();
         let arguments = r#"{"extension":"100"}"#.to_owned();

@@ -1,6 +1,20 @@
 //! What can go wrong with a request, and what an operation is called in logs and metrics.
 
-use std::fmt;
+use std::{fmt, io::ErrorKind};
+use tokio_tungstenite::tungstenite::{Error, error::ProtocolError};
+
+/// What to look for when Asterisk closes a connection without an answer, as it does beyond its limit of sessions.
+pub(super) const SESSION_LIMIT: &str = "Asterisk closed the connection without an answer; if this happens again, raise sessionlimit in http.conf (100 unless set)";
+
+/// Why a WebSocket to Asterisk was not opened, for the log.
+pub(crate) fn not_opened(error: &Error) -> String {
+    let closed = match error {
+        Error::Protocol(ProtocolError::HandshakeIncomplete) => true,
+        Error::Io(error) => matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof),
+        _ => false,
+    };
+    if closed { format!("{error}: {SESSION_LIMIT}") } else { error.to_string() }
+}
 
 /// The requests offhook makes. A closed set: it is a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -14,6 +14,7 @@ mod operations;
 
 pub use counters::AriCounters;
 pub(crate) use counters::{Orphan, Queue};
+pub(crate) use error::not_opened;
 pub use error::{AriError, Fault, Operation};
 #[cfg(any(test, fuzzing))]
 pub use fuzz::fuzz;
@@ -314,7 +315,7 @@ impl Attempt {
         } else if error.is_timeout() {
             Self::Failed(Fault::OutcomeUnknown("timed out".into()))
         } else {
-            Self::BrokenOff(cause(error))
+            Self::BrokenOff(format!("{}: {}", cause(error), error::SESSION_LIMIT))
         }
     }
 }

@@ -84,7 +84,8 @@ impl Loss {
                  name a file of authorities in SSL_CERT_FILE; the name in asterisk.url must be one of the certificate's"
             }
             Self::Refused => {
-                "asterisk.url answers, but not as ARI: is ari.conf enabled, does a proxy pass WebSockets on?"
+                "asterisk.url answers, but not as ARI: is ari.conf enabled, does a proxy pass WebSockets on, is sessionlimit in \
+                 http.conf reached?"
             }
             Self::Closed => "Asterisk closed the events socket; reconnecting",
             Self::Dropped => "the events socket broke; reconnecting",

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     asterisk::{
-        ari::{AriClient, AriError, Fault, Orphan, Queue, is_untrusted},
+        ari::{AriClient, AriError, Fault, Orphan, Queue, is_untrusted, not_opened},
         leg,
     },
     remote::tls,
@@ -310,7 +310,7 @@ impl End {
             Error::Io(_) | Error::Tls(_) | Error::Url(_) => Loss::Unreachable,
             _ => Loss::Refused,
         };
-        Self { loss, cause: error.to_string() }
+        Self { loss, cause: not_opened(error) }
     }
 
     /// The WebSocket stood.

@@ -69,5 +69,6 @@ pub(super) fn extensions(raw: raw::Extensions) -> ExtensionsConfig {
     ExtensionsConfig {
         allow: raw.allow.unwrap_or_default().into_iter().flatten().map(|pattern| pattern.0).collect(),
         device: raw.device.unwrap_or_else(|| defaults::EXTENSION_DEVICE.into()),
+        do_not_disturb: raw.do_not_disturb.unwrap_or_default().into_iter().flatten().map(|device| device.0).collect(),
     }
 }
