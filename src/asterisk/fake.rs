@@ -1,6 +1,7 @@
 //! An Asterisk for tests: it holds channels and bridges, answers ARI as the real one was seen to
 //! answer (22.10), and can misbehave on request, which the real one cannot.
 
+mod far_end;
 mod stage;
 
 pub(super) use stage::{Stage, fast};
@@ -78,6 +79,13 @@ pub(super) struct Asterisk {
     /// `METHOD path` of each request that changes something.
     pub(super) requests: Vec<String>,
     pub(super) upgrades: usize,
+    /// The global variable by which the engine that has the application says so, and how often it was read.
+    pub(super) owner: String,
+    pub(super) looks: u32,
+    /// Another engine has the application, and says so.
+    pub(super) other_beats: bool,
+    /// Nobody is connected, and nothing of the application is left.
+    pub(super) application_is_gone: bool,
     /// The media channel's `StasisStart` never comes.
     pub(super) media_never_starts: bool,
     /// Media channels that were deleted while the test's audio path to them was open.
@@ -148,6 +156,10 @@ impl FakeAri {
             who_leaves: "caller".into(),
             requests: Vec::new(),
             upgrades: 0,
+            owner: String::new(),
+            looks: 0,
+            other_beats: false,
+            application_is_gone: false,
             media_never_starts: false,
             deleted_under_open_socket: 0,
             open_sockets: 0,
@@ -230,6 +242,9 @@ impl Asterisk {
     }
 
     fn request(&mut self, method: &str, path: &[&str], query: &str, body: &Value) -> (u16, Value) {
+        if path == ["asterisk", "variable"] {
+            return self.says_who_owns_it(method, body);
+        }
         if method != "GET" {
             let number = self.requests.len();
             self.requests.push(format!("{method} {}", path.join("/")));
@@ -257,7 +272,7 @@ impl Asterisk {
             ("GET", ["endpoints", _, resource]) => {
                 (200, json!({ "state": if *resource == "off" { "offline" } else { "online" } }))
             }
-            ("GET", ["applications", APP]) => {
+            ("GET", ["applications", APP]) if !self.application_is_gone => {
                 let ours = self.channels.iter().filter(|(_, channel)| channel.in_stasis);
                 (200, json!({ "name": APP, "channel_ids": ours.map(|(id, _)| id).collect::<Vec<_>>() }))
             }
@@ -353,54 +368,6 @@ impl Asterisk {
     /// A device is in the state its name tells.
     fn device_state(&self, device: &str) -> String {
         device.rsplit("%2F").next().unwrap_or_default().to_uppercase()
-    }
-
-    /// A channel that was called rings.
-    pub(super) fn rings(&mut self, id: &str) {
-        self.channels.entry(id.into()).and_modify(|channel| channel.ringing = true);
-        self.tell(&json!({ "type": "ChannelStateChange", "channel": { "id": id, "state": "Ringing" } }));
-    }
-
-    /// It answers.
-    pub(super) fn answers(&mut self, id: &str) {
-        self.channels.entry(id.into()).and_modify(|channel| (channel.answered, channel.in_stasis) = (true, true));
-        self.tell(
-            &json!({ "type": "StasisStart", "args": self.arguments(id), "channel": { "id": id, "state": "Up" } }),
-        );
-    }
-
-    /// Of Stasis, as a channel was originated with.
-    fn arguments(&self, id: &str) -> Vec<String> {
-        let body = self.channels.get(id).and_then(|channel| channel.originated.as_ref());
-        body.and_then(|body| body["appArgs"].as_str())
-            .into_iter()
-            .flat_map(|text| text.split(','))
-            .map(str::to_owned)
-            .collect()
-    }
-
-    /// Its far end answers 302: Asterisk calls `by` in its place.
-    pub(super) fn is_forwarded(&mut self, id: &str, by: &str) {
-        let originated = self.channels.get(id).and_then(|channel| channel.originated.clone());
-        self.channels.insert(by.into(), Channel { originated, ..Channel::default() });
-        self.tell(&json!({ "type": "ChannelHangupRequest", "cause": 23, "channel": { "id": id } }));
-        self.tell(&json!({ "type": "Dial", "dialstatus": "CANCEL", "forward": "820402", "peer": { "id": id },
-            "forwarded": { "id": by, "name": "Local/820402@office-00000000;1", "state": "Down" } }));
-        self.refuses(id, 23);
-    }
-
-    /// A colleague's telephone picks it up: it ends, and the colleague's channel goes on in its place.
-    pub(super) fn is_picked_up(&mut self, id: &str, by: &str) {
-        let originated = self.channels.get(id).and_then(|channel| channel.originated.clone());
-        self.refuses(id, 16);
-        self.channels.insert(by.into(), Channel { originated, ..Channel::default() });
-        self.answers(by);
-    }
-
-    /// It does not.
-    pub(super) fn refuses(&mut self, id: &str, cause: u32) {
-        self.channels.remove(id);
-        self.tell(&json!({ "type": "ChannelDestroyed", "cause": cause, "channel": { "id": id } }));
     }
 
     /// What happens after the answer to `externalMedia`.

@@ -117,7 +117,9 @@ impl Probe {
         let app = format!("{name}-{}", &Uuid::new_v4().simple().to_string()[..8]);
         let ari = AriClient::new(&AsteriskConfig { app, ..asterisk.clone() }, AriCounters::new(&registry)?)?;
         let (hub, media, own_port) = open(media, &registry).await?;
-        let (socket, arrivals, mut state) = EventSocket::new(ari.clone(), Timing::default());
+        // Nobody else has this name, and a variable for it would stay in Asterisk.
+        let timing = Timing { beat_every: Duration::MAX, ..Timing::default() };
+        let (socket, arrivals, mut state) = EventSocket::new(ari.clone(), timing);
         let stop = CancellationToken::new();
         let events = tokio::spawn(socket.run(stop.clone()));
         let probe = Self { ari, hub, media, arrivals, events, stop: stop.drop_guard(), own_port };

@@ -245,6 +245,16 @@ async fn a_second_engine_of_the_same_name_is_told_on_the_ready_page_and_the_call
     second.wait_active(1, SOON).await;
     next.hang_up().await;
     nothing_is_left(&asterisk, &second).await;
+    // Two that live do not take it from each other, and the first is back soon after the second has gone.
+    assert_eq!(first.metric("offhook_ari_reconnects_total{reason=\"replaced\"}").await, 1.0);
+    second.signal("TERM").await;
+    let gone = Instant::now();
+    first.wait_ready(true).await;
+    assert!(gone.elapsed() < ms(6_000), "back after {:?}", gone.elapsed());
+    let mut last = dial(&asterisk, "7000").await;
+    first.wait_active(1, SOON).await;
+    last.hang_up().await;
+    nothing_is_left(&asterisk, &first).await;
 }
 
 /// Keys that are pressed while no event comes are known by the audio's own word of them; by RTP there is none.

@@ -41,10 +41,12 @@ pub enum Operation {
     ListBridges,
     Application,
     Info,
+    SetGlobal,
+    ReadGlobal,
 }
 
 impl Operation {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::Answer,
         Self::Ring,
         Self::RingStop,
@@ -67,6 +69,8 @@ impl Operation {
         Self::ListBridges,
         Self::Application,
         Self::Info,
+        Self::SetGlobal,
+        Self::ReadGlobal,
     ];
 
     pub const fn label(self) -> &'static str {
@@ -93,6 +97,8 @@ impl Operation {
             Self::ListBridges => "list_bridges",
             Self::Application => "application",
             Self::Info => "info",
+            Self::SetGlobal => "set_global",
+            Self::ReadGlobal => "read_global",
         }
     }
 

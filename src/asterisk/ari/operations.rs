@@ -165,6 +165,23 @@ impl AriClient {
         self.post(Operation::SetVariable, &["channels", channel, "variable"], body).await
     }
 
+    /// Sets a global variable of the dialplan.
+    pub async fn set_global(&self, name: &str, value: &str) -> Result<(), AriError> {
+        let body = json!({ "variable": name, "value": value });
+        self.post(Operation::SetGlobal, &["asterisk", "variable"], body).await
+    }
+
+    /// Reads a global variable of the dialplan; empty where it is not set.
+    pub async fn global(&self, name: &str) -> Result<String, AriError> {
+        #[derive(Deserialize)]
+        struct Answer {
+            value: String,
+        }
+        let (path, query) = (["asterisk", "variable"], [("variable", name)]);
+        let body = self.request(Operation::ReadGlobal, Request::get(&path).query(&query)).await?;
+        read(Operation::ReadGlobal, &body).map(|answer: Answer| answer.value)
+    }
+
     /// Reads a variable or dialplan function; `None` when it is not set.
     pub async fn variable(&self, channel: &str, name: &str) -> Result<Option<String>, AriError> {
         #[derive(Deserialize)]

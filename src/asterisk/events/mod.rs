@@ -6,7 +6,7 @@
 //! - A caller's end is never lost: it is kept apart from the queues, and after each reconnect
 //!   Asterisk is asked for what was missed.
 //! - What a clean-up could not remove is looked for again, without waiting for the next reconnect.
-//! - Who has our application's name and calls of its own is left to it for a while; what became of ours meanwhile is
+//! - Another engine that has our application's name keeps it for as long as it lives; what became of our calls meanwhile is
 //!   asked for.
 //! - Nothing that Asterisk sends ends the task.
 
@@ -14,6 +14,7 @@ mod backoff;
 mod bridging;
 mod dialled;
 mod event;
+mod owner;
 mod pairs;
 mod reconcile;
 mod router;
@@ -126,7 +127,14 @@ pub struct Timing {
     pub backoff_max: Duration,
     /// A connection that stood for so long counts as healthy and starts the backoff again.
     pub healthy_after: Duration,
-    /// Two engines with one application name would otherwise take it from each other in turns.
+    /// An engine that has the application says so in Asterisk this often,
+    pub beat_every: Duration,
+    /// another one of its name looks this often whether it does,
+    pub look_every: Duration,
+    /// and takes the application once it has not said so for this long: two of its words may be late.
+    pub owner_gone_after: Duration,
+    /// What has the application and never says so (no offhook, or no right to set a variable) is asked for its calls after this
+    /// long. Two of one name would otherwise take it from each other in turns.
     pub replaced_wait: Duration,
     /// After a clean-up that failed, until what it left is looked for. Doubles while it is still there.
     pub tidy_first: Duration,
@@ -144,6 +152,9 @@ impl Default for Timing {
             backoff_first: Duration::from_millis(250),
             backoff_max: Duration::from_secs(10),
             healthy_after: Duration::from_secs(30),
+            beat_every: Duration::from_millis(1_500),
+            look_every: Duration::from_secs(1),
+            owner_gone_after: Duration::from_millis(3_500),
             replaced_wait: Duration::from_secs(60),
             tidy_first: Duration::from_secs(2),
             tidy_max: Duration::from_secs(300),

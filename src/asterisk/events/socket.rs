@@ -4,6 +4,7 @@ use super::{
     AriState, Arrival, Loss, Timing,
     backoff::{Backoff, jittered},
     event::{Event, Malformed},
+    owner::{LastWord, Owner, Standing},
     reconcile,
     router::{Chore, EventRouter},
 };
@@ -20,7 +21,7 @@ use std::time::Duration;
 use tokio::{
     net::TcpStream,
     sync::{mpsc, watch},
-    time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout},
+    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_tungstenite::{
     MaybeTlsStream, WebSocketStream, connect_async_tls_with_config,
@@ -59,6 +60,7 @@ pub struct EventSocket {
     router: EventRouter,
     timing: Timing,
     state: watch::Sender<AriState>,
+    owner: Owner,
 }
 
 impl EventSocket {
@@ -67,7 +69,7 @@ impl EventSocket {
     pub fn new(ari: AriClient, timing: Timing) -> (Self, mpsc::Receiver<Arrival>, watch::Receiver<AriState>) {
         let (router, arrivals) = EventRouter::new(ari.names().clone(), ari.counters().clone());
         let (state, state_receiver) = watch::channel(AriState::Starting);
-        (Self { ari, router, timing, state }, arrivals, state_receiver)
+        (Self { ari, router, timing, state, owner: Owner::new() }, arrivals, state_receiver)
     }
 
     pub fn router(&self) -> EventRouter {
@@ -81,7 +83,7 @@ impl EventSocket {
             let began = Instant::now();
             let Err(End { loss, cause }) = self.connection(&stop).await else { return };
             let wait = match loss {
-                Loss::Replaced => jittered(self.timing.replaced_wait),
+                Loss::Replaced => jittered(self.timing.owner_gone_after),
                 _ => backoff.after(began.elapsed(), &self.timing),
             };
             self.lost(loss, &cause, wait);
@@ -89,7 +91,7 @@ impl EventSocket {
             self.ari.counters().reconnects.with_label_values(&[loss.label()]).inc();
             let waited = async {
                 match loss {
-                    Loss::Replaced => self.stand_by(wait).await,
+                    Loss::Replaced => self.stand_by().await,
                     _ => sleep(wait).await,
                 }
             };
@@ -100,19 +102,31 @@ impl EventSocket {
         }
     }
 
-    /// Another engine has our application. Its calls would end if we took it back, so it is left to it while it has
-    /// some, up to [`STAND_BYS_MAX`] times `wait`. Of our own calls no event tells any more: they are asked for.
-    async fn stand_by(&self, wait: Duration) {
-        for _ in 0..STAND_BYS_MAX {
-            let until = Instant::now() + wait;
-            while Instant::now() < until {
-                sleep_until(until.min(Instant::now() + self.timing.ping_every)).await;
+    /// Another engine has our application, and keeps it while it lives. One that does not tell whether it lives keeps it while it
+    /// has calls, which would end if we took it back, up to [`STAND_BYS_MAX`] times [`Timing::replaced_wait`]. Of our own calls no
+    /// event tells any more: they are asked for.
+    async fn stand_by(&self) {
+        let (mut last, mut asked, mut spared) = (LastWord::default(), Instant::now(), 0);
+        let (mut quiet_since, quiet_max) = (Instant::now(), jittered(self.timing.replaced_wait));
+        loop {
+            sleep(self.timing.look_every).await;
+            if asked.elapsed() >= self.timing.ping_every {
+                asked = Instant::now();
                 if let Err(error) = reconcile::notice_lost(&self.ari, &self.router).await {
                     tracing::debug!(%error, "what became of the calls could not be asked");
                 }
             }
-            if !matches!(reconcile::others_have_calls(&self.ari, &self.router).await, Ok(true)) {
-                return;
+            match self.owner.look(&self.ari, &mut last, &self.timing).await {
+                Ok(Standing::Free | Standing::Silent) => return,
+                Ok(Standing::Lives) => (quiet_since, spared) = (Instant::now(), 0),
+                Ok(Standing::Unknown) | Err(_) => {}
+            }
+            if quiet_since.elapsed() >= quiet_max {
+                (quiet_since, spared) = (Instant::now(), spared + 1);
+                let has_calls = matches!(reconcile::others_have_calls(&self.ari, &self.router).await, Ok(true));
+                if !has_calls || spared >= STAND_BYS_MAX {
+                    return;
+                }
             }
         }
     }
@@ -147,6 +161,7 @@ impl EventSocket {
         let mut ping = interval(self.timing.ping_every);
         ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut heard = Instant::now();
+        let mut beats = Box::pin(self.owner.beat(&self.ari, &self.timing));
         loop {
             tokio::select! {
                 () = stop.cancelled() => {
@@ -178,6 +193,7 @@ impl EventSocket {
                     look = Some(self.tidy(tidy_wait).boxed());
                 }
                 Some(()) = chores.next() => {}
+                () = &mut beats => {}
                 _ = ping.tick() => {
                     if heard.elapsed() > self.timing.dead_after {
                         return Err(Loss::TimedOut.into());

@@ -207,6 +207,39 @@ async fn the_application_is_taken_back_when_the_other_engine_has_no_calls_and_ou
     assert_eq!(stage.fake.now().upgrades, 2);
 }
 
+/// T12: two that live do not take it from each other in turns, whether they have calls or not.
+#[tokio::test]
+async fn the_application_is_left_to_an_engine_that_lives_and_taken_soon_after_its_last_word() {
+    let (mut stage, _arrival) = replaced().await;
+    stage.fake.now().other_beats = true;
+    let looks = stage.fake.now().looks;
+    stage
+        .fake
+        .until("looks for much longer than one that says nothing is spared", |fake| fake.looks > looks + 60)
+        .await;
+    assert_eq!(stage.fake.now().upgrades, 1, "it lives");
+    // It crashed: its calls are still there.
+    let media = stage.ari.names().media_channel(CallId::random());
+    stage.fake.now().channels.insert(media, Default::default());
+    stage.fake.now().other_beats = false;
+    let at = tokio::time::Instant::now();
+    stage.reaches(AriState::Up).await;
+    assert!(at.elapsed() < Duration::from_secs(2), "not after the long wait of one that never said anything");
+}
+
+/// T12: and at once where nothing of it is left.
+#[tokio::test]
+async fn an_application_that_is_gone_is_taken_at_once() {
+    let fake = FakeAri::start().await;
+    let config = fake.config();
+    let mut stage = Stage::attach(fake, &config);
+    stage.reaches(AriState::Up).await;
+    stage.fake.now().tell(&json!({ "type": "ApplicationReplaced", "application": APP }));
+    stage.reaches(AriState::Down(Loss::Replaced)).await;
+    stage.fake.now().application_is_gone = true;
+    stage.reaches(AriState::Up).await;
+}
+
 /// T12: not for ever.
 #[tokio::test]
 async fn what_looks_like_another_engine_s_call_for_very_long_is_taken_for_its_remains() {

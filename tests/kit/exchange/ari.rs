@@ -285,6 +285,14 @@ impl State {
             ("GET", ["asterisk", "info"]) => {
                 Reply::of(json!({ "system": { "version": "22.10.1", "entity_id": "02:00:00:00:00:01" } }))
             }
+            ("GET", ["asterisk", "variable"]) => {
+                let value = self.globals.get(&request.text("variable")?).cloned().unwrap_or_default();
+                Reply::of(json!({ "value": value }))
+            }
+            ("POST", ["asterisk", "variable"]) => {
+                self.globals.insert(request.text("variable")?, request.text("value").unwrap_or_default());
+                Reply::done()
+            }
             ("GET", ["asterisk", "modules"]) => Reply::of(self.modules().into_iter().map(module).collect()),
             ("GET", ["applications", app]) => {
                 let of_it = |one: &Option<String>| one.as_deref() == Some(*app);
