@@ -4,7 +4,7 @@
 mod far_end;
 mod stage;
 
-pub(super) use stage::{Stage, fast};
+pub(super) use stage::{Stage, fast, in_stasis};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use futures_util::{SinkExt, StreamExt};

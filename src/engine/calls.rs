@@ -240,6 +240,7 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, mut ar
     };
     let direction = match text("AI_DIRECTION").as_deref() {
         Some("outbound") => Direction::Outbound,
+        None if arrival.outbound => Direction::Outbound,
         _ => Direction::Inbound,
     };
     let keeps = shared.bound.asterisk.as_ref().is_some_and(|asterisk| asterisk.keeps_withheld_numbers);

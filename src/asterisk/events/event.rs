@@ -24,6 +24,10 @@ pub(super) enum Event {
     Ringing {
         channel: String,
     },
+    /// A channel is answered.
+    Answered {
+        channel: String,
+    },
     /// It is busy. A Local channel's own end does not tell that.
     Busy {
         channel: String,
@@ -53,8 +57,9 @@ pub(super) enum Event {
 }
 
 /// Kinds of events that matter to a call: labels of a metric. Named as Asterisk names them; several events tell of ringing and of a busy
-/// telephone; a forwarding is told by `Dial`.
-pub(crate) const EVENTS: [&str; 11] = [
+/// telephone; a forwarding is told by `Dial`, an answer by `ChannelStateChange`.
+pub(crate) const EVENTS: [&str; 12] = [
+    "Answered",
     "ApplicationReplaced",
     "Busy",
     "ChannelDestroyed",
@@ -79,6 +84,8 @@ pub(super) struct Started {
     /// The context of the dialplan that the channel came from.
     pub place: Option<String>,
     pub answered: bool,
+    /// It calls out, and nobody has answered yet.
+    pub unanswered: bool,
     pub variables: BTreeMap<String, String>,
     /// It took this channel's place: a blind transfer, or a Local channel that was optimised away.
     pub replaces: Option<String>,
@@ -134,6 +141,7 @@ impl Event {
             Self::StasisEnd { .. } => "StasisEnd",
             Self::ChannelDestroyed { .. } => "ChannelDestroyed",
             Self::Ringing { .. } => "Ringing",
+            Self::Answered { .. } => "Answered",
             Self::Busy { .. } => "Busy",
             Self::Forwarded { .. } => "Forwarded",
             Self::ChannelHangupRequest { .. } => "ChannelHangupRequest",
@@ -200,6 +208,7 @@ impl Raw {
             "ChannelStateChange" if channel.state.as_deref() == Some("Ringing") => {
                 Event::Ringing { channel: channel.id }
             }
+            "ChannelStateChange" if channel.state.as_deref() == Some("Up") => Event::Answered { channel: channel.id },
             "ChannelHangupRequest" => Event::ChannelHangupRequest { channel: channel.id },
             "ChannelHold" | "ChannelUnhold" => {
                 Event::ChannelHeld { channel: channel.id, held: self.kind == "ChannelHold" }
@@ -226,6 +235,8 @@ fn started(channel: RawChannel, args: Vec<String>) -> Started {
         dialled: said(exten),
         place: said(context),
         answered: channel.state.as_deref() == Some("Up"),
+        // A channel that calls in is `Ring`.
+        unanswered: matches!(channel.state.as_deref(), Some("Down" | "Dialing" | "Ringing")),
         variables: variables.into_iter().filter_map(|(name, value)| Some((name, said(value)?))).collect(),
         replaces: None,
     }
@@ -247,6 +258,7 @@ pub fn fuzz(data: &[u8]) {
             | Event::ChannelDestroyed { channel, .. }
             | Event::Ringing { channel }
             | Event::Busy { channel }
+            | Event::Answered { channel }
             | Event::Forwarded { channel, .. }
             | Event::ChannelHangupRequest { channel }
             | Event::ChannelHeld { channel, .. }
@@ -301,7 +313,7 @@ mod tests {
     fn unknown_types_are_other_however_they_look() {
         for text in [
             r#"{"type":"Dial"}"#,
-            r#"{"type":"ChannelStateChange","channel":{"id":"1.1","state":"Up"}}"#,
+            r#"{"type":"ChannelStateChange","channel":{"id":"1.1","state":"Dialing"}}"#,
             r#"{"type":"News","channel":7}"#,
         ] {
             assert_eq!(Event::read(text), Ok(Event::Other), "{text}");

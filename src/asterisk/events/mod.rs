@@ -19,6 +19,7 @@ mod pairs;
 mod reconcile;
 mod router;
 mod socket;
+mod unanswered;
 
 pub(in crate::asterisk) use bridging::CallBridge;
 pub use dialled::{Dialled, DialledCalls};

@@ -69,6 +69,7 @@ pub(super) async fn reconcile(
     // one that a call made or removed in the meantime cannot be taken for an orphan.
     let present = router.present();
     let (dialled, pairs, bridged) = (router.dialled(), router.pairs(), router.bridged());
+    let unanswered = router.unanswered();
     let (application, channels, bridges) =
         futures_util::try_join!(ari.application(), ari.list_channels(), ari.list_bridges())?;
     let ours = channels_of(application);
@@ -89,6 +90,9 @@ pub(super) async fn reconcile(
     for channel in &dialled {
         router.settle_dialled(channel, by_id.get(&**channel).copied());
     }
+    let answered =
+        unanswered.iter().filter_map(|channel| router.settle_unanswered(channel, by_id.get(&**channel).copied()));
+    let answered: Vec<Chore> = answered.collect();
     let mut chores = reconcile_pairs(ari, router, (&pairs, &dialled), &bridges, &by_id);
     for channel in &channels {
         // A party of a pair is known by now.
@@ -112,7 +116,7 @@ pub(super) async fn reconcile(
         stranded = offered.len(),
         "reconciled with Asterisk"
     );
-    chores.extend(offered.into_iter().flatten());
+    chores.extend(answered.into_iter().chain(offered.into_iter().flatten()));
     // What takes requests of its own comes last: what was told above is acted upon while it is fresh.
     reconcile_hold(ari, router).await;
     reconcile_bridges(ari, router, missing).await;

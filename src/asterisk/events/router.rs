@@ -5,6 +5,7 @@ use super::{
     dialled::{Boards, Dialled, Succeeds},
     event::{Event, Started},
     pairs::{Pairs, Widowed},
+    unanswered::Unanswered,
 };
 use crate::{
     asterisk::ari::{AriCounters, Names, Queue},
@@ -72,8 +73,10 @@ pub struct Arrival {
     pub dialled: Redacted<Option<String>>,
     /// The context of the dialplan that the caller came from.
     pub place: Option<String>,
-    /// Answered already, by the dialplan.
+    /// Answered already: by the dialplan, or by who was called.
     pub answered: bool,
+    /// It called out: whoever answered is the caller.
+    pub outbound: bool,
     /// Variables that `channelvars` in `ari.conf` adds to each event.
     pub variables: Redacted<BTreeMap<String, String>>,
     /// Left in our application by an earlier process, or while the events socket was down: nobody
@@ -129,6 +132,7 @@ pub(super) struct Routes {
     last_serial: u64,
     pub(super) dialled: Boards,
     pub(super) pairs: Pairs,
+    pub(super) unanswered: Unanswered,
 }
 
 pub(super) struct Route {
@@ -187,6 +191,7 @@ impl EventRouter {
             Event::Busy { channel } => {
                 self.routes().dialled.note(&channel, |dialled| dialled.ends(Some(USER_BUSY)));
             }
+            Event::Answered { channel } => return self.answered(&channel),
             Event::Forwarded { channel, to } => return self.forwarded(&channel, to),
             Event::ChannelDtmfReceived { channel, digit } => {
                 if let Some(Route { caller: Some(caller), .. }) = self.routes().by_channel.get(&channel)
@@ -209,6 +214,7 @@ impl EventRouter {
     /// A channel ends; `destroyed` with its cause once it is no more.
     fn left(&self, channel: &str, destroyed: Option<Option<u32>>) -> Option<Chore> {
         let mut routes = self.routes();
+        routes.unanswered.remove(channel);
         if let Some(route) = routes.by_channel.get(channel) {
             let _ = route.leave(Gone::Left);
         }
@@ -221,6 +227,10 @@ impl EventRouter {
         let Widowed { call, other } = routes.pairs.left(channel)?;
         self.count_pairs(&routes);
         Some(Chore::EndPair { call, other })
+    }
+
+    pub(super) fn overflowed(&self, queue: Queue) {
+        self.inner.counters.overflowed(queue);
     }
 
     pub(super) fn count_pairs(&self, routes: &Routes) {
@@ -260,10 +270,13 @@ impl EventRouter {
         } else if ours {
             return Some(Chore::RemoveChannel(started.channel));
         }
+        if started.unanswered {
+            return self.waits_for_answer(started);
+        }
         self.arrive(started, false)
     }
 
-    fn arrive(&self, started: Started, orphan: bool) -> Option<Chore> {
+    pub(super) fn arrive(&self, started: Started, orphan: bool) -> Option<Chore> {
         let (registration, events) = self.register(&started.channel);
         let arrival = Arrival {
             args: started.args,
@@ -272,6 +285,7 @@ impl EventRouter {
             dialled: started.dialled.into(),
             place: started.place,
             answered: started.answered,
+            outbound: started.unanswered,
             variables: started.variables.into(),
             orphan,
             registration,
@@ -295,7 +309,10 @@ impl EventRouter {
 
     pub(super) fn knows(&self, channel: &str) -> bool {
         let routes = self.routes();
-        routes.by_channel.contains_key(channel) || routes.dialled.knows(channel) || routes.pairs.has(channel)
+        routes.by_channel.contains_key(channel)
+            || routes.dialled.knows(channel)
+            || routes.pairs.has(channel)
+            || routes.unanswered.contains_key(channel)
     }
 
     // ---- Channels we call, and callers who were handed on ----

@@ -104,6 +104,41 @@ async fn a_replaced_application_is_not_fought_for() {
     assert_eq!(stage.fake.now().upgrades, 1);
 }
 
+/// As an installation's own dialler does it: `POST /channels/create`, then `/dial`.
+#[tokio::test]
+async fn a_channel_that_calls_out_is_a_call_once_it_is_answered() {
+    let mut stage = Stage::up().await;
+    let of = |id: &str, kind: &str, state: &str| json!({ "type": kind, "channel": { "id": id, "state": state } });
+    for channel in ["lead", "nobody"] {
+        stage.fake.now().channels.insert(channel.into(), crate::asterisk::fake::in_stasis());
+        stage.fake.now().tell(&of(channel, "StasisStart", "Down"));
+        stage.fake.now().tell(&of(channel, "ChannelStateChange", "Ringing"));
+    }
+    // Not a stranded caller either.
+    let upgrades = stage.fake.now().upgrades;
+    stage.fake.now().cut();
+    stage.fake.until("another connection", |fake| fake.upgrades > upgrades).await;
+    stage.reaches(AriState::Up).await;
+    assert!(stage.arrivals.try_recv().is_err(), "there is nobody to talk with");
+    stage.fake.now().hang_up("nobody");
+    stage.fake.now().tell(&of("lead", "ChannelStateChange", "Up"));
+    let arrival = stage.arrival().await;
+    assert_eq!((arrival.registration.caller(), arrival.answered, arrival.outbound), ("lead", true, true));
+    assert!(stage.fake.now().requests.iter().all(|request| !request.contains("lead")), "neither rung nor answered");
+    assert!(stage.arrivals.try_recv().is_err(), "nobody answered the other");
+}
+
+#[tokio::test]
+async fn an_answer_to_a_channel_that_calls_out_is_found_when_events_flow_again() {
+    let mut stage = Stage::up().await;
+    stage.fake.now().channels.insert("lead".into(), crate::asterisk::fake::in_stasis());
+    stage.fake.now().tell(&json!({ "type": "StasisStart", "channel": { "id": "lead", "state": "Ringing" } }));
+    stage.caller().await;
+    stage.fake.now().cut();
+    stage.fake.now().channels.entry("lead".into()).and_modify(|channel| channel.answered = true);
+    assert_eq!(stage.arrival().await.registration.caller(), "lead");
+}
+
 #[tokio::test]
 async fn garbage_is_counted_and_the_next_event_heard() {
     let mut stage = Stage::up().await;

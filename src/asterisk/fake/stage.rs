@@ -79,3 +79,8 @@ impl Stage {
         self.arrival().await
     }
 }
+
+/// A channel that is in our application, and not answered.
+pub(in crate::asterisk) fn in_stasis() -> super::Channel {
+    super::Channel { in_stasis: true, ..Default::default() }
+}
