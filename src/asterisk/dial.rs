@@ -104,7 +104,10 @@ struct Ringing {
 
 impl Ringing {
     fn call_all(&self, dial: &Dial, calls: &DialledCalls) -> Requests {
-        let caller_id = caller_id(&dial.caller_name, &dial.caller_number);
+        // Another party in the caller's place has a name of its own, which Asterisk takes where none is given.
+        let is_replaced = self.ari.names().identities().is_replaced(&self.caller);
+        let caller_id =
+            if is_replaced { Redacted::default() } else { caller_id(&dial.caller_name, &dial.caller_number) };
         // Inherited, since behind a Local channel it is the dialplan that reads them.
         let variables = BTreeMap::from([
             ("__OFFHOOK_CALL", self.call.to_string()),

@@ -9,6 +9,7 @@ mod counters;
 mod error;
 #[cfg(any(test, fuzzing))]
 mod fuzz;
+mod identities;
 mod names;
 mod operations;
 
@@ -18,6 +19,7 @@ pub(crate) use error::not_opened;
 pub use error::{AriError, Fault, Operation};
 #[cfg(any(test, fuzzing))]
 pub use fuzz::fuzz;
+pub use identities::Identities;
 pub use names::{DialledLeg, Names};
 pub use operations::{About, Application, BridgeInfo, ChannelInfo, MediaChannel, MediaWire, Originate, RtpPackets};
 
@@ -179,7 +181,13 @@ impl AriClient {
     }
 
     fn url(&self, path: &[&str]) -> Url {
-        self.at(&[&["ari"][..], path].concat())
+        let channel;
+        let mut path = [&["ari"][..], path].concat();
+        if let ["ari", "channels", id, ..] = &mut path[..] {
+            channel = self.names().identities().channel_of(id);
+            *id = &channel;
+        }
+        self.at(&path)
     }
 
     fn at(&self, path: &[&str]) -> Url {
@@ -220,6 +228,18 @@ impl AriClient {
         }
     }
 
+    /// What a request says, with the channels that stand for the ids in it.
+    fn about_channels_of(&self, mut body: Value) -> Value {
+        let channel_of = |id: &mut Value| {
+            if let Some(channel) = id.as_str().map(|id| self.names().identities().channel_of(id).into_owned()) {
+                *id = channel.into();
+            }
+        };
+        body.get_mut("channel").and_then(Value::as_array_mut).into_iter().flatten().for_each(channel_of);
+        body.get_mut("originator").into_iter().for_each(channel_of);
+        body
+    }
+
     async fn attempt(&self, request: &Request<'_>) -> Result<Answer, Attempt> {
         let inner = &*self.inner;
         let mut builder = inner
@@ -230,7 +250,7 @@ impl AriClient {
             builder = builder.query(request.query);
         }
         if let Some(body) = &request.body {
-            builder = builder.json(body);
+            builder = builder.json(&self.about_channels_of(body.clone()));
         }
         let mut response = builder.send().await.map_err(Attempt::of)?;
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));

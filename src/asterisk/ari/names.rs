@@ -1,5 +1,6 @@
 //! The ids offhook gives to what it makes in Asterisk.
 
+use super::identities::Identities;
 use crate::{facts::CallId, redact::Redacted};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -19,6 +20,7 @@ use uuid::Uuid;
 pub struct Names {
     app: Arc<str>,
     secret: Redacted<Uuid>,
+    identities: Identities,
 }
 
 /// First argument of Stasis of every leg that offhook dials.
@@ -35,11 +37,16 @@ pub enum DialledLeg {
 
 impl Names {
     pub fn new(app: &str) -> Self {
-        Self { app: app.into(), secret: Uuid::new_v4().into() }
+        Self { app: app.into(), secret: Uuid::new_v4().into(), identities: Identities::default() }
     }
 
     pub fn app(&self) -> &str {
         &self.app
+    }
+
+    /// Which channels stand for callers' ids.
+    pub fn identities(&self) -> &Identities {
+        &self.identities
     }
 
     pub fn media_channel(&self, call: CallId) -> String {

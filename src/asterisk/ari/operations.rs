@@ -374,17 +374,25 @@ impl AriClient {
     }
 
     pub async fn list_channels(&self) -> Result<Vec<ChannelInfo>, AriError> {
-        self.get(Operation::ListChannels, &["channels"]).await
+        let all: Vec<ChannelInfo> = self.get(Operation::ListChannels, &["channels"]).await?;
+        let known = |info: ChannelInfo| Some(ChannelInfo { id: self.names().identities().id_of(info.id)?, ..info });
+        Ok(all.into_iter().filter_map(known).collect())
     }
 
     pub async fn list_bridges(&self) -> Result<Vec<BridgeInfo>, AriError> {
-        self.get(Operation::ListBridges, &["bridges"]).await
+        let all: Vec<BridgeInfo> = self.get(Operation::ListBridges, &["bridges"]).await?;
+        Ok(all.into_iter().map(|bridge| BridgeInfo { channels: self.ids_of(bridge.channels), ..bridge }).collect())
+    }
+
+    /// The ids that these channels stand for.
+    fn ids_of(&self, channels: Vec<String>) -> Vec<String> {
+        channels.into_iter().filter_map(|channel| self.names().identities().id_of(channel)).collect()
     }
 
     /// Who is in the bridge of a call; `None`: there is no such bridge.
     pub async fn bridge_members(&self, call: CallId) -> Result<Option<Vec<String>>, AriError> {
         match self.get(Operation::ReadBridge, &["bridges", &self.names().bridge(call)]).await {
-            Ok(BridgeInfo { channels, .. }) => Ok(Some(channels)),
+            Ok(BridgeInfo { channels, .. }) => Ok(Some(self.ids_of(channels))),
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
@@ -398,7 +406,9 @@ impl AriClient {
     /// `None`: Asterisk does not know the application, as nobody has ever connected for it.
     pub async fn application(&self) -> Result<Option<Application>, AriError> {
         match self.get(Operation::Application, &["applications", self.names().app()]).await {
-            Ok(application) => Ok(Some(application)),
+            Ok(Application { channel_ids, bridge_ids }) => {
+                Ok(Some(Application { channel_ids: self.ids_of(channel_ids), bridge_ids }))
+            }
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }

@@ -153,6 +153,23 @@ impl Event {
         })
     }
 
+    /// The channel that it is about, but for the application's own.
+    pub(super) fn channel_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::StasisStart(started) => Some(&mut started.channel),
+            Self::StasisEnd { channel }
+            | Self::ChannelDestroyed { channel, .. }
+            | Self::Ringing { channel }
+            | Self::Answered { channel }
+            | Self::Busy { channel }
+            | Self::Forwarded { channel, .. }
+            | Self::ChannelHangupRequest { channel }
+            | Self::ChannelDtmfReceived { channel, .. }
+            | Self::ChannelHeld { channel, .. } => Some(channel),
+            Self::ApplicationReplaced | Self::Other => None,
+        }
+    }
+
     pub(super) fn read(text: &str) -> Result<Self, Malformed> {
         #[derive(Deserialize)]
         struct Kind<'a> {

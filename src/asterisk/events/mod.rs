@@ -17,6 +17,7 @@ mod event;
 mod owner;
 mod pairs;
 mod reconcile;
+mod replaced;
 mod router;
 mod socket;
 mod unanswered;

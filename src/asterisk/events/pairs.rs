@@ -1,7 +1,8 @@
 //! Callers who were handed on: each is in a bridge with whoever took them over, and nobody of the
 //! two may be left alone there.
 
-use crate::facts::CallId;
+use super::router::{EventRouter, Routes};
+use crate::{asterisk::ari::Queue, facts::CallId};
 use std::collections::HashMap;
 
 /// As many as `limits.calls` may be. Nobody is handed on beyond it: the caller stays with the agent.
@@ -70,6 +71,38 @@ impl Pairs {
         }
         self.by_channel.insert(by.to_owned(), call);
         true
+    }
+}
+
+impl EventRouter {
+    pub(super) fn count_pairs(&self, routes: &Routes) {
+        self.counters().handed_on.set(i64::try_from(routes.pairs.len()).unwrap_or(i64::MAX));
+    }
+
+    /// From now on, when one of the two goes, the other is hung up. `false`: there is no room.
+    pub fn hand_on(&self, call: CallId, parties: [String; 2]) -> bool {
+        self.insert_pair(&mut self.routes(), call, parties)
+    }
+
+    pub(super) fn insert_pair(&self, routes: &mut Routes, call: CallId, parties: [String; 2]) -> bool {
+        let taken = routes.pairs.insert(call, parties);
+        self.count_pairs(routes);
+        if !taken {
+            self.overflowed(Queue::Pairs);
+        }
+        taken
+    }
+
+    /// Takes a pair back; `false` when it was no more.
+    pub fn release(&self, call: CallId) -> bool {
+        let mut routes = self.routes();
+        let was = routes.pairs.remove(call).is_some();
+        self.count_pairs(&routes);
+        was
+    }
+
+    pub(super) fn pairs(&self) -> Vec<(CallId, [String; 2])> {
+        self.routes().pairs.all()
     }
 }
 

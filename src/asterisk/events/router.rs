@@ -152,6 +152,13 @@ pub(super) struct CallerSide {
     pub(super) bridging: Bridging,
 }
 
+impl CallerSide {
+    pub(super) fn is_told_of_hold(&mut self, held: bool) {
+        self.holds += 1;
+        self.held.send_replace(held);
+    }
+}
+
 impl EventRouter {
     pub(super) fn new(names: Names, counters: AriCounters) -> (Self, mpsc::Receiver<Arrival>) {
         let (arrivals, receiver) = mpsc::channel(ARRIVALS);
@@ -180,7 +187,8 @@ impl EventRouter {
         (Registration { router: self.clone(), caller, caller_presence, is_held, media, media_routes }, events)
     }
 
-    pub(super) fn dispatch(&self, event: Event) -> Option<Chore> {
+    /// An event, of the id that its channel stands for.
+    pub(super) fn take(&self, event: Event) -> Option<Chore> {
         match event {
             Event::StasisStart(started) => return self.started(*started),
             Event::ChannelDestroyed { channel, cause } => return self.left(&channel, Some(cause)),
@@ -202,8 +210,7 @@ impl EventRouter {
             }
             Event::ChannelHeld { channel, held } => {
                 if let Some(Route { caller: Some(caller), .. }) = self.routes().by_channel.get_mut(&channel) {
-                    caller.holds += 1;
-                    caller.held.send_replace(held);
+                    caller.is_told_of_hold(held);
                 }
             }
             Event::ApplicationReplaced | Event::Other => {}
@@ -229,23 +236,25 @@ impl EventRouter {
         Some(Chore::EndPair { call, other })
     }
 
+    pub(super) fn counters(&self) -> &AriCounters {
+        &self.inner.counters
+    }
+
     pub(super) fn overflowed(&self, queue: Queue) {
         self.inner.counters.overflowed(queue);
     }
 
-    pub(super) fn count_pairs(&self, routes: &Routes) {
-        self.inner.counters.handed_on.set(i64::try_from(routes.pairs.len()).unwrap_or(i64::MAX));
-    }
-
     fn started(&self, started: Started) -> Option<Chore> {
-        if let Some(replaced) = &started.replaces {
+        let replaced = started.replaces.clone();
+        if let Some(replaced) = &replaced.and_then(|replaced| self.names().identities().id_of(replaced)) {
             let mut routes = self.routes();
             let of_a_pair = routes.pairs.replace(replaced, &started.channel);
             let of_a_leg = routes.dialled.succeeds(replaced, &started.channel);
             if of_a_leg == Some(Succeeds::TooLate) && !of_a_pair {
                 return Some(Chore::RemoveChannel(started.channel));
             }
-            if of_a_leg.is_some() || of_a_pair {
+            drop(routes);
+            if of_a_leg.is_some() || of_a_pair || self.replaces_caller(replaced, &started.channel) {
                 return None;
             }
         }
@@ -313,34 +322,6 @@ impl EventRouter {
             || routes.dialled.knows(channel)
             || routes.pairs.has(channel)
             || routes.unanswered.contains_key(channel)
-    }
-
-    // ---- Channels we call, and callers who were handed on ----
-
-    /// From now on, when one of the two goes, the other is hung up. `false`: there is no room.
-    pub fn hand_on(&self, call: CallId, parties: [String; 2]) -> bool {
-        self.insert_pair(&mut self.routes(), call, parties)
-    }
-
-    pub(super) fn insert_pair(&self, routes: &mut Routes, call: CallId, parties: [String; 2]) -> bool {
-        let taken = routes.pairs.insert(call, parties);
-        self.count_pairs(routes);
-        if !taken {
-            self.inner.counters.overflowed(Queue::Pairs);
-        }
-        taken
-    }
-
-    /// Takes a pair back; `false` when it was no more.
-    pub fn release(&self, call: CallId) -> bool {
-        let mut routes = self.routes();
-        let was = routes.pairs.remove(call).is_some();
-        self.count_pairs(&routes);
-        was
-    }
-
-    pub(super) fn pairs(&self) -> Vec<(CallId, [String; 2])> {
-        self.routes().pairs.all()
     }
 
     /// The channels that are in Stasis for a call, as far as is known.

@@ -139,6 +139,51 @@ async fn an_answer_to_a_channel_that_calls_out_is_found_when_events_flow_again()
     assert_eq!(stage.arrival().await.registration.caller(), "lead");
 }
 
+/// As Asterisk 22.10 tells of an attended transfer by a telephone: the new channel, which it has put into the bridge, has no
+/// arguments, and then the end of the one that it replaces.
+#[tokio::test]
+async fn a_channel_that_replaces_a_caller_s_continues_their_call() {
+    let mut stage = Stage::up().await;
+    let mut arrival = stage.caller().await;
+    let call = CallId::random();
+    arrival.registration.expect_media(&stage.ari.names().media_channel(call));
+    stage.ari.create_bridge(call).await.unwrap();
+    stage.ari.add_channels(call, &["caller"]).await.unwrap();
+    let mut before = "caller";
+    // Once, and from there on to somebody else.
+    for (next_one, key) in [("carol", '1'), ("dave", '2')] {
+        {
+            let mut fake = stage.fake.now();
+            fake.channels.insert(next_one.into(), crate::asterisk::fake::in_stasis());
+            let (channel, replaced) = (json!({ "id": next_one, "state": "Up" }), json!({ "id": before }));
+            fake.tell(&json!({ "type": "StasisStart", "args": [], "channel": channel, "replace_channel": replaced }));
+            fake.bridges.values_mut().for_each(|members| _ = members.insert(next_one.into()));
+            fake.hang_up(before);
+            fake.tell(
+                &json!({ "type": "ChannelDtmfReceived", "digit": key.to_string(), "channel": { "id": next_one } }),
+            );
+        }
+        assert_eq!(next(&mut arrival.events).await, Some(ChannelEvent::Digit(key)));
+        before = next_one;
+    }
+    assert!(!arrival.registration.caller_is_gone(), "the call goes on");
+    assert!(stage.arrivals.try_recv().is_err(), "it is not a new call");
+    // After a gap, too: what Asterisk lists is known.
+    let upgrades = stage.fake.now().upgrades;
+    stage.fake.now().cut();
+    stage.fake.until("another connection", |fake| fake.upgrades > upgrades).await;
+    stage.reaches(AriState::Up).await;
+    assert!(!arrival.registration.caller_is_gone() && stage.arrivals.try_recv().is_err());
+    assert_eq!(stage.ari.bridge_members(call).await.unwrap().unwrap(), ["caller"]);
+    // What is asked for the caller is asked for who is there.
+    stage.ari.send_digits("caller", "5").await.unwrap();
+    stage.ari.remove_channel(call, "caller").await.unwrap();
+    assert_eq!(stage.fake.now().channels["dave"].digits, "5");
+    assert!(stage.fake.now().bridges.values().all(|members| members.is_empty()));
+    stage.fake.now().hang_up("dave");
+    assert_eq!(next(&mut arrival.events).await, Some(ChannelEvent::CallerGone(Gone::Left)));
+}
+
 #[tokio::test]
 async fn garbage_is_counted_and_the_next_event_heard() {
     let mut stage = Stage::up().await;
