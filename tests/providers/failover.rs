@@ -133,7 +133,7 @@ pub async fn another_vendor_goes_on_with_what_was_said_and_with_what_a_tool_foun
 }
 
 /// The next session is told that the tool runs. Its model calls it again all the same, under an id of its own: it is answered with
-/// what the first run found, and that is told once.
+/// what the first run found.
 pub async fn a_tool_that_runs_when_its_session_is_lost_runs_once<D: Dialect>() {
     let (vendor, desk, caller) = greeted::<D>().await;
     converse(&caller, hertz(1)).await;
@@ -152,7 +152,6 @@ pub async fn a_tool_that_runs_when_its_session_is_lost_runs_once<D: Dialect>() {
     assert_eq!(results.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>(), [again.id]);
     assert!(results[0].1.contains("on its way"), "{results:?}");
     converse(&caller, hertz(2)).await;
-    assert!(!vendor.of(2, |seen| is_told("on its way")(seen)), "it has the result as its own");
     assert_eq!(desk.service.requests().len(), 1);
     desk.ends_with(&caller).await;
     vendor.is_content();

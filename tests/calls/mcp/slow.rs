@@ -78,7 +78,7 @@ async fn a_realtime_agent_is_told_what_the_caller_heard() {
     assert_eq!(kinds, expected, "what was said, the output, and the wish for words, no more");
     assert!(scene.model.received()[before].to_string().contains(ANNOUNCEMENT.trim()));
     let log = scene.offhook.log();
-    assert!(log.contains("takes long") && !log.contains(ANNOUNCEMENT.trim()), "{log}");
+    assert!(log.contains("asked to announce a tool") && !log.contains(ANNOUNCEMENT.trim()), "{log}");
     phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;
     scene.ends(phone).await;
 }
