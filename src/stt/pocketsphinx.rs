@@ -366,9 +366,13 @@ mod tests {
         let script = format!("mkdir {at}/one || touch {at}/two; cat >/dev/null; sleep 0.1; rmdir {at}/one; echo yes");
         let recognizer = scripted(folder.path(), &script, &PLACES);
         let spoken = turn_of(25);
-        for told in join_all([(); 5].map(|()| told_of(&recognizer, &spoken))).await {
-            assert_eq!(told, (vec![Heard::Ready, turn("yes")], Ok(())));
+        let (mut understood, beyond) = (0, Err(Fault::NoPlace(PLACE_MAX)));
+        for (told, how) in join_all([(); 5].map(|()| told_of(&recognizer, &spoken))).await {
+            // On a busy machine some wait for longer than a place is waited for.
+            assert!(how == Ok(()) && told == [Heard::Ready, turn("yes")] || how == beyond, "{told:?}, {how:?}");
+            understood += usize::from(how == Ok(()));
         }
+        assert!(understood > 0);
         assert!(!folder.path().join("two").exists(), "two ran at the same time");
     }
 
