@@ -228,8 +228,14 @@ fn is_too_long(error: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 fn is_unauthorized(error: &(dyn std::error::Error + 'static)) -> bool {
-    let error = error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
-    matches!(error, Some(StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_)))
+    match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+        Some(StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_)) => true,
+        // A server that does not say which kind of authorization it wants.
+        Some(StreamableHttpError::UnexpectedServerResponse(told)) => {
+            ["HTTP 401", "HTTP 403"].iter().any(|status| told.starts_with(status))
+        }
+        _ => false,
+    }
 }
 
 /// Tells the server, when dropped, that nobody waits for the answer any more.

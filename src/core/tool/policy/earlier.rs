@@ -25,6 +25,8 @@ pub(super) struct Earlier {
     inherited: VecDeque<Ran>,
     /// Sessions that were lost or replaced.
     sessions: u32,
+    /// The caller's turn in which the last one was.
+    changed_in: u64,
 }
 
 impl Earlier {
@@ -35,8 +37,9 @@ impl Earlier {
         self.ran.push_back(Ran { tool: tool.to_owned(), arguments, key: key.to_owned() });
     }
 
-    /// Another session goes on.
-    pub fn change_sessions(&mut self) {
+    /// Another session goes on, in this turn of the caller.
+    pub fn change_sessions(&mut self, turn: u64) {
+        self.changed_in = turn;
         self.sessions = self.sessions.saturating_add(1);
         self.inherited.append(&mut self.ran);
         self.inherited.drain(..self.inherited.len().saturating_sub(RAN_MAX));
@@ -49,10 +52,13 @@ impl Earlier {
         self.inherited.clear();
     }
 
-    /// An answer came to its end: a call that is made behind it is a new one, unless the first still runs.
-    pub fn answered(&mut self, runs: impl Fn(&str) -> bool) {
+    /// An answer came to its end. Where it answers words that the caller has said since, a call that is made behind it is a new one,
+    /// unless the first still runs.
+    pub fn answered(&mut self, turn: u64, runs: impl Fn(&str) -> bool) {
         self.ran.retain(|ran| runs(&ran.key));
-        self.inherited.retain(|ran| runs(&ran.key));
+        if turn > self.changed_in {
+            self.inherited.retain(|ran| runs(&ran.key));
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -78,14 +84,14 @@ impl CallPolicy {
     /// The same agent goes on in another session, which counts its calls and its utterances anew. What the last one has called
     /// and spoken of to nobody is not run again.
     pub fn change_sessions(&mut self, answers: AnswerLimits) {
-        self.earlier.change_sessions();
+        self.earlier.change_sessions(self.turns.number());
         self.turns.forget_all();
         self.opening.answers = answers;
     }
 
     /// The agent has brought an answer to its end.
     pub fn agent_answered(&mut self) {
-        self.earlier.answered(|key| self.replay.is_in_flight(key));
+        self.earlier.answered(self.turns.number(), |key| self.replay.is_in_flight(key));
     }
 
     /// The key of the same call of a session that was lost, if what became of it is known or to come.

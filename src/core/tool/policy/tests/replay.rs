@@ -198,8 +198,10 @@ fn another_session_that_makes_the_same_call_gets_what_comes_of_the_first() {
     assert_eq!(envelope(&desk.answered("another-2", "hours", X))["meta"]["replayed"], true, "it has run");
     desk.runs("another-3", "hours", r#"{"query":"y"}"#);
     desk.policy.agent_answered();
+    assert_eq!(envelope(&desk.answered("another-4", "hours", X))["meta"]["replayed"], true, "nobody has asked again");
     desk.caller("once more");
-    desk.runs("another-4", "hours", X);
+    desk.policy.agent_answered();
+    desk.runs("another-5", "hours", X);
 }
 
 #[test]
