@@ -91,7 +91,7 @@ async fn a_call_that_an_endpoint_spoils_fails_alone() {
             ("mcp_far_half", ToolError::Transient),
             ("mcp_hasty_hang", ToolError::Timeout),
             ("mcp_far_broken", ToolError::Transient),
-            ("mcp_far_refused", ToolError::Transient),
+            ("mcp_far_refused", ToolError::Auth),
         ];
         for (tool, kind) in spoilt {
             let beside = call(&toolbox, "mcp_far_sleep", json!({ "seconds": 0.3 }));

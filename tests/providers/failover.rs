@@ -143,9 +143,12 @@ pub async fn a_tool_that_runs_when_its_session_is_lost_runs_once<D: Dialect>() {
     desk.service.wait_requests(1).await;
     vendor.order(1, Order::Drop);
     vendor.until_session(2, "is told what runs", is_told("it is still running")).await;
+    // It goes on where the first one stopped, and calls the tool then.
+    caller.hears(hertz(2), ms(700)).await;
+    caller.hears_nothing_for(ms(300)).await;
     let again = Call { id: "call_of_the_second_one".into(), ..look_up(1) };
     vendor.order(2, Order::Call(vec![again.clone()]));
-    caller.hears_nothing_for(ms(300)).await;
+    caller.hears_nothing_for(ms(900)).await;
     desk.service.holds(false);
     vendor.until_session(2, "has the result", |seen| !seen.results.is_empty()).await;
     let results = vendor.of(2, |seen| seen.results.clone());

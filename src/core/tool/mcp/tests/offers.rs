@@ -79,6 +79,10 @@ fn an_odd_offer_is_refused_with_its_place() {
         (with("name", json!("")), "name: has to be 1 to 128 characters that can be seen"),
         (with("name", json!("get\natis")), "name: has to be 1 to 128 characters that can be seen"),
         (with("name", json!("x".repeat(129))), "name: has to be 1 to 128 characters that can be seen"),
+    ] {
+        assert_eq!(Offered::read(&tool).unwrap_err(), why, "{tool}");
+    }
+    for (tool, why) in [
         (with("title", json!([])), "title: has to be a text"),
         (with("description", json!({})), "description: has to be a text"),
         (with("inputSchema", json!(true)), "inputSchema: has to be an object"),
@@ -86,11 +90,11 @@ fn an_odd_offer_is_refused_with_its_place() {
         (with("annotations", json!({ "title": 1 })), "annotations.title: has to be a text"),
         (with("annotations", json!({ "readOnlyHint": "no" })), "annotations.readOnlyHint: has to be true or false"),
     ] {
-        assert_eq!(Offered::read(&tool).unwrap_err(), why, "{tool}");
+        assert_eq!(Offered::read(&tool).unwrap_err(), format!("tool \"get_atis\": {why}"), "{tool}");
     }
     let mut bare = atis();
     bare.as_object_mut().unwrap().remove("inputSchema");
-    assert_eq!(Offered::read(&bare).unwrap_err(), "inputSchema: is missing");
+    assert_eq!(Offered::read(&bare).unwrap_err(), "tool \"get_atis\": inputSchema: is missing");
     let mut nulls = with("description", json!(null));
     nulls["annotations"] = json!({ "readOnlyHint": null, "openWorldHint": "what MCP does not ask of us" });
     assert_eq!(Offered::read(&nulls).unwrap().hints, Hints::default());
