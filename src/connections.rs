@@ -185,7 +185,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// What counts as one client: an IPv4 address, or an IPv6 network of 64 bits.
+/// One client, as far as an address tells: an IPv4 address, or an IPv6 network of 64 bits.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

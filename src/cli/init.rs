@@ -149,7 +149,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// What `offhook check` would say of a changed answer, so that it is told while somebody is asked for it.
+    /// Problems of a changed answer, as `offhook check` has them, so that they are told while somebody is asked for it.
     fn accept(&self, change: impl FnOnce(&mut Self)) -> Result<(), String> {
         let (mut changed, before) = (self.clone(), self.problems());
         change(&mut changed);

@@ -113,7 +113,7 @@ pub(super) struct Asterisk {
     #[schemars(regex(pattern = NAME_PATTERN))]
     #[schemars(extend("default" = defaults::ASTERISK_APP, "title" = "a name of letters, digits, _ and -"))]
     pub app: Option<String>,
-    /// What becomes of the name and number of a caller who withholds them: `hide` keeps them from the agent, its tools, the
+    /// Treatment of the name and number of a caller who withholds them: `hide` keeps them from the agent, its tools, the
     /// pages, mail and records; `keep` does not. Telephones that `transfer` rings are never shown them.
     #[schemars(extend("default" = "hide", "enum" = ["hide", "keep"]))]
     pub withheld_numbers: Option<String>,

@@ -42,7 +42,7 @@ pub fn reason(text: &str) -> Result<String, String> {
     let known = reasons();
     match known.contains(text) {
         true => Ok(text.to_owned()),
-        false => Err(format!("there is no such reason; there are: {}", Vec::from_iter(known).join(", "))),
+        false => Err(format!("it is not one of the reasons: {}", Vec::from_iter(known).join(", "))),
     }
 }
 

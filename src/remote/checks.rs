@@ -78,7 +78,7 @@ pub fn http(path: &str, address: &str, example: &str) -> Option<OptionProblem> {
             && url.fragment().is_none()
     };
     let good = Url::parse(address).is_ok_and(|url| plain(&url));
-    let problem = || OptionProblem::new(path, "is no http:// or https:// address without credentials and query");
+    let problem = || OptionProblem::new(path, "is not an http:// or https:// address without credentials and query");
     (!good).then(|| problem().hint(format!("write it like {example}")))
 }
 

@@ -58,7 +58,7 @@ impl ActionServers {
     pub(super) async fn visit(self: &Arc<Self>, agreed: &Agreed, uri: &str) -> Result<Visit, String> {
         // A command would be run at the word of a peer.
         let url = Url::parse(uri).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
-        let server_id = url.as_ref().and_then(server_id).ok_or("is no http:// or https:// address of a host")?;
+        let server_id = url.as_ref().and_then(server_id).ok_or("is not an http:// or https:// address of a host")?;
         let _lane = self.lane(&id_of(&server_id)).await;
         let joined = {
             let _one = self.one_at_a_time().await;

@@ -301,7 +301,7 @@ async fn each_answer_is_checked_as_it_is_given_and_none_is_lost() {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     for told in [
         "there are: openai_realtime, gemini_live,",
-        "is no http:// or https:// address; write it without credentials",
+        "is not an http:// or https:// address; write it without credentials",
         "there are: audiosocket, rtp, websocket",
         "HOST:PORT",
     ] {
@@ -331,7 +331,7 @@ async fn answers_that_make_no_configuration_write_nothing() {
         (&["--provider", "openai_realtime", "--base-url", "localhost"], "base_url"),
         (&["--context", "a,b"], "up to 40 letters"),
         (&["--extension", "7000,1"], "up to 20 digits"),
-        (&["--ari-url", "pbx"], "Address of ARI: is no http:// or https:// address"),
+        (&["--ari-url", "pbx"], "Address of ARI: is not an http:// or https:// address"),
     ] {
         let all = [&["init", "--yes", "--offline", "--output", "made"], more].concat();
         let ran = offhook(home.path(), &all, &[], "").await;

@@ -3,7 +3,7 @@
 use std::{fmt, io::ErrorKind};
 use tokio_tungstenite::tungstenite::{Error, error::ProtocolError};
 
-/// What to look for when Asterisk closes a connection without an answer, as it does beyond its limit of sessions.
+/// Hint for when Asterisk closes a connection without an answer, as it does beyond its limit of sessions.
 pub(super) const SESSION_LIMIT: &str = "Asterisk closed the connection without an answer; if this happens again, raise sessionlimit in http.conf (100 unless set)";
 
 /// Why a WebSocket to Asterisk was not opened, for the log.

@@ -86,7 +86,7 @@ pub struct Originate<'a> {
     /// The channel on whose behalf it is called: formats and account come from it.
     pub originator: &'a str,
     pub variables: &'a BTreeMap<&'static str, String>,
-    /// Of Stasis, which the channel enters when it is answered; separated by commas.
+    /// Arguments of Stasis, which the channel enters when it is answered; separated by commas.
     pub arguments: &'a str,
 }
 

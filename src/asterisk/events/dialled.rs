@@ -64,7 +64,7 @@ type Board = watch::Sender<Vec<Dialled>>;
 pub(super) enum Succeeds {
     /// The leg goes on in it.
     Here,
-    /// Nobody waits for the leg any more.
+    /// The leg has been given up.
     TooLate,
 }
 
@@ -72,7 +72,7 @@ pub(super) enum Succeeds {
 struct Leg {
     /// The channels that it has had, the one in use last.
     channels: Vec<String>,
-    /// Nobody waits for it any more.
+    /// It has been given up.
     closed: bool,
 }
 
@@ -240,7 +240,7 @@ impl DialledCalls {
         self.router.routes().dialled.current(self.call, number).cloned()
     }
 
-    /// Nobody waits for a leg any more. Returns every channel that it has had, to be hung up; one that would take their place is
+    /// Gives a leg up. Returns every channel that it has had, to be hung up; one that would take their place is
     /// hung up by the router.
     pub fn close(&self, number: usize) -> Vec<String> {
         self.router.routes().dialled.close(self.call, number)

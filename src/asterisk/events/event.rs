@@ -104,9 +104,9 @@ struct Raw {
     args: Option<Vec<String>>,
     digit: Option<String>,
     cause: Option<u32>,
-    /// Of `Dial`: the channel that is called.
+    /// Called channel of `Dial`.
     peer: Option<RawChannel>,
-    /// Of `Dial`: the channel that is called in the place of `peer`.
+    /// Channel of `Dial` that is called in the place of `peer`.
     forwarded: Option<RawChannel>,
     dialstatus: Option<String>,
     replace_channel: Option<RawChannel>,

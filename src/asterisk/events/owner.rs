@@ -8,16 +8,16 @@ use crate::asterisk::ari::{AriClient, AriError};
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-/// What an engine says of itself: its id, and a number that grows.
+/// Heartbeat of an engine: its id, and a number that grows.
 #[derive(Debug, Clone)]
 pub(super) struct Owner {
     id: Uuid,
 }
 
-/// What is known of the engine that has the application.
+/// Owner of the application, as far as its heartbeat tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Nobody has it.
+    /// The application is free.
     Free,
     /// It lives.
     Lives,

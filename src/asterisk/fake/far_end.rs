@@ -1,4 +1,4 @@
-//! What far ends of dialled channels do, and other engines.
+//! Far ends of dialled channels, and other engines.
 
 use super::{Asterisk, Channel};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ impl Asterisk {
         );
     }
 
-    /// Of Stasis, as a channel was originated with.
+    /// Arguments of Stasis with which a channel was originated.
     fn arguments(&self, id: &str) -> Vec<String> {
         let body = self.channels.get(id).and_then(|channel| channel.originated.as_ref());
         body.and_then(|body| body["appArgs"].as_str())

@@ -14,7 +14,7 @@ impl Resolver<'_> {
                 const EXPECTED: &str = "such as https://voice.example.com, without user, path and query";
                 self.problem(
                     &at.key("public_url"),
-                    "is no http:// or https:// address of a host",
+                    "is not an http:// or https:// address of a host",
                     Some(EXPECTED.into()),
                 );
             }

@@ -96,7 +96,7 @@ impl Succession {
         self.attempts = 0;
     }
 
-    /// Whether another session may be begun, which counts.
+    /// Counts another session, if one may be begun.
     fn may_begin(&mut self, loss: AgentLoss, most: u32, now: Instant) -> bool {
         let ago = |at: Option<Instant>| at.map(|at| now.saturating_duration_since(at));
         if ago(self.dialled_at).is_some_and(|ago| ago >= Recovery::HEALED_AFTER) {

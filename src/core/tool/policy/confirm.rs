@@ -52,7 +52,7 @@ struct Question {
     granted: bool,
 }
 
-/// What the agent said since the question was opened and since the caller's last words.
+/// Words of the agent since the question was opened and since the caller's last words.
 #[derive(Debug, Default)]
 struct Said {
     /// Each with the number of the caller's turn before it.
@@ -73,7 +73,7 @@ impl Said {
         }
     }
 
-    /// What the caller's words of this turn answer.
+    /// Words of the agent that the caller answers in this turn.
     fn before(&self, turn: u64) -> String {
         let from = self.answered_in.unwrap_or(0);
         let parts = self.parts.iter().filter(|(said_in, _)| (from..turn).contains(said_in));
@@ -302,7 +302,7 @@ impl Confirmations {
 }
 
 impl Question {
-    /// What the caller's words of this turn are an answer to.
+    /// Compares what was said before the caller's words of this turn with the question.
     fn before(&self, turn: u64, agent_is_transcribed: bool, rules: &ConfirmRules) -> ReadBack {
         let values = self.values.reveal();
         let wanted = Wanted { preview: self.preview.reveal(), values, keys: [rules.yes_key, rules.no_key] };

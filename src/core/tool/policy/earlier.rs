@@ -19,9 +19,9 @@ struct Ran {
 
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
-    /// Of the session that has the call.
+    /// Runs of the session that has the call.
     ran: VecDeque<Ran>,
-    /// Of those before it.
+    /// Runs of the sessions before it.
     inherited: VecDeque<Ran>,
     /// Sessions that were lost or replaced.
     sessions: u32,
@@ -81,8 +81,8 @@ impl Earlier {
 }
 
 impl CallPolicy {
-    /// The same agent goes on in another session, which counts its calls and its utterances anew. What the last one has called
-    /// and spoken of to nobody is not run again.
+    /// Another session of the same agent goes on, which counts its calls and its utterances anew. Calls of the last one whose results
+    /// it has told nobody are not run again.
     pub fn change_sessions(&mut self, answers: AnswerLimits) {
         self.earlier.change_sessions(self.turns.number());
         self.turns.forget_all();

@@ -1,4 +1,4 @@
-//! Whether what an agent said is the question that the caller is to be asked: the same values, and nothing else after it.
+//! Comparison of an agent's words with the question that the caller is to be asked: the same values, and nothing else after it.
 //!
 //! An agent puts a question in its own words. They count where every number and every name of the question was said, no other
 //! number, no negation, and behind them no more than "is that right?".
@@ -8,7 +8,7 @@ use regex::Regex;
 use std::{collections::BTreeSet, sync::LazyLock};
 use text2num::{Language, replace_numbers_in_text};
 
-/// What the words before an answer were.
+/// Outcome of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadBack {
     /// The question.
@@ -133,7 +133,7 @@ static LANGUAGES: LazyLock<[Language; 7]> = LazyLock::new(|| {
     ]
 });
 
-/// Whether `said`, the agent's words before the caller's answer, is the question that is wanted.
+/// Compares `said`, the agent's words before the caller's answer, with the question that is wanted.
 pub fn read_back(said: &str, wanted: &Wanted<'_>) -> ReadBack {
     let found: Vec<ReadBack> = languages_of(said)
         .map(|language| Question::of(wanted, language).is_put(&said_sentences(said, language, wanted.keys)))
@@ -143,7 +143,7 @@ pub fn read_back(said: &str, wanted: &Wanted<'_>) -> ReadBack {
     best.unwrap_or(ReadBack::Nothing)
 }
 
-/// What has to be said of a question.
+/// Words and numbers that an agent has to say when it puts a question.
 struct Question {
     words: Vec<String>,
     numbers: BTreeSet<String>,
@@ -206,7 +206,7 @@ impl Question {
     }
 }
 
-/// What stands between two commas, its numbers in figures.
+/// Words between two commas, their numbers in figures.
 struct Clause {
     words: BTreeSet<String>,
     /// It is of a question, or names a key.
@@ -226,7 +226,7 @@ fn languages_of(text: &str) -> impl Iterator<Item = &'static Language> {
     LANGUAGES.iter().filter(move |language| left(language) == least)
 }
 
-/// What was said, sentence by sentence, but for what only asks for a yes.
+/// Sentences of a text, without clauses that only ask for a yes.
 fn said_sentences(text: &str, language: &Language, keys: [char; 2]) -> Vec<Vec<Clause>> {
     let is_key = |word: &str| keys.iter().any(|key| word.chars().eq([*key]));
     let clause = |clause: &str, is_question: bool| {
