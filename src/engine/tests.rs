@@ -23,9 +23,11 @@ use crate::{
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _, future::BoxFuture};
 use std::{
+    path::PathBuf,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
+use tempfile::TempDir;
 use tokio::{
     net::{TcpListener, TcpStream},
     time::timeout,
@@ -53,6 +55,17 @@ fn loaded() -> config::Config {
 async fn engine() -> Engine {
     let _ = rustls::crypto::ring::default_provider().install_default();
     Engine::start(Source::Memory, loaded(), Metrics::new("test")).await.unwrap()
+}
+
+/// An engine with its configuration in a file, which is gone with the folder.
+async fn engine_of_a_file(yaml: &str) -> (TempDir, PathBuf, Engine) {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("offhook.yaml");
+    std::fs::write(&path, yaml).unwrap();
+    let config = config::load(&path, &|_| None, provider::catalog()).unwrap();
+    let engine = Engine::start(Source::File(path.clone()), config, Metrics::new("test")).await.unwrap();
+    (folder, path, engine)
 }
 
 async fn connect(engine: &Engine, context: u8) -> Framed<TcpStream, Codec> {
@@ -154,12 +167,7 @@ async fn a_provider_of_the_guide_serves_a_caller() {
 /// M answer 9: how much of a result is told is part of the context, which a reload brings to new calls.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_changes_how_much_of_a_result_is_told() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("offhook.yaml");
-    std::fs::write(&path, YAML).unwrap();
-    let config = config::load(&path, &|_| None, provider::catalog()).unwrap();
-    let engine = Engine::start(Source::File(path.clone()), config, Metrics::new("test")).await.unwrap();
+    let (_folder, path, engine) = engine_of_a_file(YAML).await;
     let told = || {
         let rules = engine.shared.generation.load().config.contexts["stays"].policy.rules.clone();
         (rules.result_bytes_max, rules.forward_data)
@@ -174,12 +182,7 @@ async fn a_reload_changes_how_much_of_a_result_is_told() {
 /// As a file on a network mount that does not answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_whose_read_hangs_is_told_and_the_next_reload_goes_on() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("offhook.yaml");
-    std::fs::write(&path, YAML).unwrap();
-    let config = config::load(&path, &|_| None, provider::catalog()).unwrap();
-    let engine = Engine::start(Source::File(path.clone()), config, Metrics::new("test")).await.unwrap();
+    let (folder, path, engine) = engine_of_a_file(YAML).await;
     std::fs::remove_file(&path).unwrap();
     rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
     let refused = engine.shared.reload_within(Duration::from_millis(50)).unwrap_err();
@@ -197,14 +200,9 @@ async fn a_file_whose_read_hangs_is_told_and_the_next_reload_goes_on() {
 /// A tenant that a reload brings is as good as one of the start: its tools are changed by its token and on the page.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_that_a_reload_brings_has_its_tools_changed_without_a_restart() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("offhook.yaml");
     let yaml =
         |tenants: &str| format!("{YAML}tenants:\n  acme: {{ tools: acme, tokens: [token-of-the-acme] }}\n{tenants}");
-    std::fs::write(&path, yaml("")).unwrap();
-    let config = config::load(&path, &|_| None, provider::catalog()).unwrap();
-    let engine = Engine::start(Source::File(path.clone()), config, Metrics::new("test")).await.unwrap();
+    let (folder, path, engine) = engine_of_a_file(&yaml("")).await;
     let client = reqwest::Client::new();
     let create = async |token: &str| {
         let tool = serde_json::json!({ "name": "greet", "description": "Greets.", "actions": [] });
@@ -236,12 +234,7 @@ async fn a_tenant_that_a_reload_brings_has_its_tools_changed_without_a_restart()
 /// What only shows when it is built is told as well: before anything is written.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_published_is_the_next_generation_and_what_cannot_be_built_is_not_published() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("offhook.yaml");
-    std::fs::write(&path, YAML).unwrap();
-    let config = config::load(&path, &|_| None, provider::catalog()).unwrap();
-    let engine = Engine::start(Source::File(path.clone()), config, Metrics::new("test")).await.unwrap();
+    let (_folder, path, engine) = engine_of_a_file(YAML).await;
     let configuration = publishing::configuration(&engine.shared);
     let before = configuration.read().await.unwrap();
     assert_eq!((before.generation, before.running, before.read_only.as_deref()), (1, true, None));
