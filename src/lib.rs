@@ -7,7 +7,7 @@
 //! 1. [`chance`]; [`redact`], [`facts`], [`audio`], [`gate`]: values, and the rules of who may do what
 //! 2. [`tool`]: what an agent may do
 //! 3. [`call`]: the life of one call, every decision of it, without I/O; these are the crate `offhook_core`, in `src/core`
-//! 4. [`wall_clock`]: the date and time; [`config`]: what an admin wrote
+//! 4. [`wall_clock`]: the date and time; `connections`: places of a listener that anybody may reach; [`config`]: what an admin wrote
 //! 5. [`telemetry`]: metrics and logs; [`records`]: what is kept of calls that have ended
 //! 6. [`remote`]: services that are asked over the network
 //! 7. [`stt`], [`llm`], [`speech`]: listeners, who write down what callers say; models that answer; voices, also for
