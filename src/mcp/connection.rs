@@ -143,8 +143,8 @@ pub(super) fn late(limit: Duration) -> String {
     format!("it did not answer in {} ms", limit.as_millis())
 }
 
-/// What is told of a server that answers 401.
-pub(super) const UNAUTHORIZED: &str = "it does not let offhook in (HTTP 401): bearer_token or headers";
+/// Message about a server that answers 401 or 403.
+pub(super) const UNAUTHORIZED: &str = "it does not let offhook in (HTTP 401 or 403): bearer_token or headers";
 
 /// An error of the library in its own last words, without what only a reader of its code understands, and without the
 /// address: it is in the configuration, and a part of it may be secret.

@@ -153,13 +153,15 @@ async fn a_server_that_lets_nobody_in_any_more_says_so() {
     let stand_in = StandIn::start(Manner::default());
     let desk = open(&stand_in, "");
     desk.until("far", State::Up).await;
-    stand_in.behave(Manner { status: Some(401), ..Manner::default() });
-    let failure = failed(desk.call("mcp_far_echo", json!({ "text": "Hello?" })).await);
-    assert_eq!((failure.kind, failure.retryable), (ToolError::Auth, false), "{failure:?}");
-    assert!(desk.status("far").last_error.is_some_and(|why| why.contains("401")));
-    stand_in.behave(Manner::default());
-    assert_eq!(done(desk.call("mcp_far_echo", json!({ "text": "Back." })).await).0, "Back.");
-    assert_eq!(desk.status("far").last_error, None);
+    for status in [401, 403] {
+        stand_in.behave(Manner { status: Some(status), ..Manner::default() });
+        let failure = failed(desk.call("mcp_far_echo", json!({ "text": "Hello?" })).await);
+        assert_eq!((failure.kind, failure.retryable), (ToolError::Auth, false), "{failure:?}");
+        assert!(desk.status("far").last_error.is_some_and(|why| why.contains(&status.to_string())));
+        stand_in.behave(Manner::default());
+        assert_eq!(done(desk.call("mcp_far_echo", json!({ "text": "Back." })).await).0, "Back.");
+        assert_eq!(desk.status("far").last_error, None);
+    }
     desk.fleet.stop().await;
 }
 
