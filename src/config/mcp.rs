@@ -358,14 +358,14 @@ fn fault_of_url(url: &str) -> Option<(&'static str, &'static str)> {
         return Some(("required for transport: http", EXAMPLE));
     }
     let Some(rest) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) else {
-        return Some(("is not an http:// or https:// address", EXAMPLE));
+        return Some((values::NOT_HTTP_URL, EXAMPLE));
     };
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
     match () {
         () if host.contains('@') => Some(("must not have a user or a password", SECRETS)),
         () if rest.contains('?') => Some(("must not have a query (\"?…\")", SECRETS)),
         () if rest.contains('#') => Some(("must not have a fragment (\"#…\")", "leave it out; no server is sent it")),
-        () if !values::is_http_url(url) => Some(("is not an http:// or https:// address", EXAMPLE)),
+        () if !values::is_http_url(url) => Some((values::NOT_HTTP_URL, EXAMPLE)),
         () => None,
     }
 }

@@ -239,7 +239,7 @@ impl Resolver<'_> {
     fn remote_gate(&mut self, raw: raw::RemoteGate, path: &Path) -> Option<RemoteGate> {
         let url = raw.url?;
         if !super::values::is_http_url(&url) {
-            self.problem(&path.key("url"), "is not an http:// or https:// address", None);
+            self.problem(&path.key("url"), super::values::NOT_HTTP_URL, None);
         }
         let is_here = super::values::is_loopback_url(&url).then_some(Residency::OnPrem);
         Some(RemoteGate {

@@ -154,7 +154,7 @@ impl Resolver<'_> {
             let url_path = path.key("url");
             // Not shown: there may be a password in it.
             let hint = "write it without credentials and without ?query, as in http://127.0.0.1:8088";
-            self.problem(&url_path, "is not an http:// or https:// address", Some(hint.into()));
+            self.problem(&url_path, values::NOT_HTTP_URL, Some(hint.into()));
         }
         AsteriskConfig {
             url: url.trim_end_matches('/').to_owned(),

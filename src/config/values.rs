@@ -126,6 +126,9 @@ pub(super) fn is_host_port(text: &str) -> bool {
     port_ok && (text.parse::<SocketAddr>().is_ok() || (is_host(host) && !host.contains(':')))
 }
 
+/// Message for a text that [`is_http_url`] refuses.
+pub(super) const NOT_HTTP_URL: &str = "is not an http:// or https:// address";
+
 /// `http://` or `https://`, a host, perhaps a port and a path; no query and no credentials, which
 /// would end up in logs.
 pub(super) fn is_http_url(text: &str) -> bool {
