@@ -22,7 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["gate"],
     &["tool"],
     &["call"],
-    &["wall_clock"],
+    &["wall_clock", "connections"],
     &["config"],
     &["telemetry"],
     &["records"],
