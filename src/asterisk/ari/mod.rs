@@ -228,7 +228,7 @@ impl AriClient {
         }
     }
 
-    /// Path, query and body of a request, with the channels that stand for the ids in it.
+    /// Body of a request, with the current channel in place of each id that it names.
     fn about_channels_of(&self, mut body: Value) -> Value {
         let channel_of = |id: &mut Value| {
             if let Some(channel) = id.as_str().map(|id| self.names().identities().channel_of(id).into_owned()) {

@@ -135,8 +135,8 @@ pub struct Timing {
     pub look_every: Duration,
     /// and takes the application once it has not said so for this long: two of its words may be late.
     pub owner_gone_after: Duration,
-    /// An owner of the application that never says so (not offhook, or without the right to set a variable) is asked for its calls after this
-    /// long. Two of one name would otherwise take it from each other in turns.
+    /// How long the application is left to an owner that never says so (not offhook, or without the right to set a variable)
+    /// before Asterisk is asked whether it has calls. Two of one name would otherwise take it from each other in turns.
     pub replaced_wait: Duration,
     /// After a clean-up that failed, until what it left is looked for. Doubles while it is still there.
     pub tidy_first: Duration,

@@ -96,7 +96,7 @@ impl Succession {
         self.attempts = 0;
     }
 
-    /// Counts another session, if one may be begun.
+    /// Returns whether another session may be begun, and counts it unless the last one only came to its vendor's limit.
     fn may_begin(&mut self, loss: AgentLoss, most: u32, now: Instant) -> bool {
         let ago = |at: Option<Instant>| at.map(|at| now.saturating_duration_since(at));
         if ago(self.dialled_at).is_some_and(|ago| ago >= Recovery::HEALED_AFTER) {

@@ -17,6 +17,7 @@ struct Ran {
     key: String,
 }
 
+/// Runs whose results the caller may not have been told, by the session that began them.
 #[derive(Debug, Default)]
 pub(super) struct Earlier {
     /// Runs of the session that has the call.
@@ -25,7 +26,7 @@ pub(super) struct Earlier {
     inherited: VecDeque<Ran>,
     /// Sessions that were lost or replaced.
     sessions: u32,
-    /// The caller's turn in which the last one was.
+    /// The caller's turn in which the latest of them was lost or replaced.
     changed_in: u64,
 }
 
