@@ -109,6 +109,8 @@ const SCENE: &str = "scene-";
 const UNTRACKED_THREADS: [&str; 2] = ["mcp", "tokio-rt-worker"];
 /// How often they are looked for, in ticks.
 const UNTRACKED_EVERY: u32 = 50;
+/// A thread has its name, in real time, though the machine is busy: that is the first thing that it does.
+const NAMED_WITHIN: Duration = Duration::from_secs(2);
 
 const UNTRACKED: &str = "threads work beside the clock, which does not know of them:";
 const RAN_AWAY: &str =
@@ -471,8 +473,20 @@ impl Drop for ThreadName {
     }
 }
 
-/// Threads of this process that no clock knows of: those in [`UNTRACKED_THREADS`], and those that this scene made.
+/// Threads of this process that no clock knows of: those in [`UNTRACKED_THREADS`], and those that this scene made. A thread bears
+/// its maker's name until it has taken its own, so one that does is looked at again.
 fn untracked_threads(number: u64) -> Vec<String> {
+    let began = real_now();
+    loop {
+        let found = threads_named(number);
+        if found.is_empty() || began.elapsed() > NAMED_WITHIN {
+            return found;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn threads_named(number: u64) -> Vec<String> {
     let (own, this) = (format!("{SCENE}{number}"), thread_id());
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().filter_map(Result::ok);
     let others = threads.filter(|thread| Some(thread.file_name()) != this);
