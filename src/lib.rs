@@ -45,7 +45,7 @@ pub mod vam;
 pub mod wall_clock;
 mod woken;
 
-pub use offhook_core::{audio, call, chance, facts, gate, redact, tool};
+pub use offhook_core::{audio, call, chance, facts, gate, redact, sentences, tool};
 
 /// A file of the project. Cargo tells where that is when a test runs: what was compiled may be of another clone.
 #[cfg(test)]

@@ -193,7 +193,14 @@ fn chat_requests() -> Vec<Value> {
     ];
     let asks = [(true, true), (true, false), (false, true)].map(|(has_tools, may_call)| {
         let tools = if has_tools { vec![transfer(Dialect::ChatCompletions)] } else { Vec::new() };
-        Ask { messages: messages.clone(), order: None, tools: tools.into(), may_call, cache_key: "call-1".into() }
+        Ask {
+            messages: messages.clone(),
+            order: None,
+            tools: tools.into(),
+            may_call,
+            cache_key: "call-1".into(),
+            sentences: std::sync::Arc::default(),
+        }
     });
     let options = [
         json!({ "model": "m" }),

@@ -16,7 +16,7 @@ use std::{
 
 /// Each layer may use itself and those before it; layers in one row do not know each other.
 const LAYERS: &[&[&str]] = &[
-    &["chance", "redact"],
+    &["chance", "redact", "sentences"],
     &["facts"],
     &["audio"],
     &["gate"],

@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use offhook::{
     config::{self, Config, Problem},
     doctor::{Extent, Finding, Grade},
+    sentences::Language,
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use std::{
@@ -60,6 +61,9 @@ pub struct InitArguments {
     /// The name of the agent, by which the dialplan chooses it.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
+    /// The language that it speaks, as a tag such as de or pt-BR. An attendant hears English alone.
+    #[arg(long, value_name = "TAG")]
+    language: Option<String>,
     /// Its first sentence.
     #[arg(long, value_name = "SENTENCE")]
     greeting: Option<String>,
@@ -143,6 +147,7 @@ struct Answers {
     rtp_ports: String,
     http: SocketAddr,
     context: String,
+    language: String,
     greeting: String,
     extension: String,
     pbx: Pbx,
@@ -242,7 +247,8 @@ fn answers(given: InitArguments, asker: &mut Asker) -> anyhow::Result<Answers> {
         rtp_ports: given.rtp_ports,
         http: given.http,
         context: "reception".into(),
-        greeting: write::greeting(provider).into(),
+        language: "en".into(),
+        greeting: write::greeting(provider, "en").into(),
         extension: if given.pbx == Pbx::Freepbx { "7100" } else { "7000" }.into(),
         pbx: given.pbx,
     };
@@ -279,12 +285,26 @@ fn answers(given: InitArguments, asker: &mut Asker) -> anyhow::Result<Answers> {
         }
     };
     answers.context = asker.checked(given.context, "Name of the agent", "reception", write::is_name)?;
+    answers.language = language(given.language, &answers, asker)?;
+    answers.greeting = write::greeting(provider, &answers.language).into();
     let (usual, sentence) =
         (answers.greeting.clone(), |text: &str| answers.accept(|answers| answers.greeting = text.into()));
     answers.greeting = asker.checked(given.greeting, "Its first sentence", &usual, sentence)?;
     let usual = answers.extension.clone();
     answers.extension = asker.checked(given.extension, "What callers dial", &usual, write::is_extension)?;
     Ok(answers)
+}
+
+/// The recogniser that an attendant is written with knows English, and so do its phrases.
+fn language(given: Option<String>, answers: &Answers, asker: &mut Asker) -> anyhow::Result<String> {
+    let known = |tag: &str| answers.accept(|answers| answers.language = tag.into());
+    match (answers.provider, &given) {
+        (Kind::Attendant, None) => Ok("en".into()),
+        (Kind::Attendant, Some(tag)) if Language::of(tag) != Some(Language::English) => {
+            anyhow::bail!("--language {tag}: an attendant hears English alone; choose another --provider")
+        }
+        _ => asker.checked(given, "Its language (en, de, es, fr, it, pt, nl, hi, ar, no, or another)", "en", known),
+    }
 }
 
 /// Where audio comes to, and the address of this machine as Asterisk sees it, if that can be told from here.

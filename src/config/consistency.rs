@@ -5,7 +5,7 @@ use super::{
     catalog::{Catalog, Named},
     effects, price,
     problem::{Path, Problem, Report, Step, nearest, suggest_tool},
-    prompt,
+    prompt, sentences,
     tree::{Kind, Node},
 };
 use crate::{
@@ -45,6 +45,7 @@ pub(super) fn warnings(config: &Config, root: &Node, file: &str) -> Vec<Problem>
     tools_of_servers(config, root, &mut report);
     effects::warnings(config, root, &mut report);
     recordings(config, root, &mut report);
+    sentences::warnings(config, root, &mut report);
     price::warnings(&config.prices, root, wall_clock::now().to_zoned(jiff::tz::TimeZone::system()).date(), &mut report);
     if report.is_empty() { Vec::new() } else { report.into_problems().into_iter().collect() }
 }

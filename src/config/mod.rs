@@ -32,6 +32,7 @@ mod raw_vam;
 mod reference;
 mod resolve;
 mod schema;
+mod sentences;
 mod speech;
 mod tenant;
 #[cfg(test)]

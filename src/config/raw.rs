@@ -10,13 +10,16 @@ use super::{
     raw_policy::{Policy, ToolsRules},
     raw_price::Price,
     raw_records::Records,
-    raw_speech::{Fillers, Menu, Recovery, Words},
+    raw_speech::{Fillers, Menu, Recovery, Sentences, Words, own},
     raw_tenant::Tenant,
     raw_turns::Turns,
     raw_vam::Vam,
     values,
 };
-use crate::call::CallRules;
+use crate::{
+    call::CallRules,
+    sentences::{Language, Sentence},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -336,8 +339,14 @@ pub(super) struct Context {
     #[schemars(extend("default" = false))]
     pub recording: Option<bool>,
     /// The entry of `voices` that speaks what the engine says itself: notice, greeting, fillers, tools'
-    /// announcements, apology and menu. Without it espeak-ng speaks what is written, in English.
+    /// announcements, apology and menu. Without it espeak-ng speaks what is written, in the context's language.
     pub voice: Option<String>,
+    /// The language of what the engine says itself, as a tag such as `de` or `pt-BR`. It has every sentence in en, de, es, fr,
+    /// it, pt, nl, hi, ar and no; in another language write each of them.
+    #[schemars(length(min = 2, max = 35), extend("default" = Language::English.code()))]
+    pub language: Option<String>,
+    /// What the engine has the agent say of itself, in words of your own.
+    pub sentences: Option<Sentences>,
     /// What callers hear while they wait.
     pub fillers: Option<Fillers>,
     /// The entry of `providers` that speaks. `AI_PROVIDER` overrides it per call.
@@ -411,8 +420,11 @@ pub(super) struct NoInput {
     #[schemars(range(max = 10), extend("default" = CallRules::default().no_input_prompts))]
     pub prompts: Option<u64>,
     /// What the agent is told to say then.
-    #[schemars(length(min = 1), extend("default" = CallRules::default().no_input_prompt))]
+    #[schemars(length(min = 1), extend("default" = own(Sentence::AreYouThere)))]
     pub say: Option<String>,
+    /// What it is told to say before it hangs up.
+    #[schemars(length(min = 1), extend("default" = own(Sentence::NotHeard)))]
+    pub goodbye: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

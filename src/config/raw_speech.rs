@@ -1,7 +1,10 @@
 //! What a context says itself, as it is written. As in [`raw`](super::raw), operators read the comments.
 
 use super::{defaults, raw::DurationText, values};
-use crate::{audio::Sentence, call::CallRules};
+use crate::{
+    call::CallRules,
+    sentences::{Language, Sentence},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,11 +17,39 @@ const CHARS_MAX: usize = 1_000;
 #[serde(deny_unknown_fields)]
 pub(super) struct Fillers {
     /// Where silence would be unexplained.
-    #[schemars(extend("default" = Sentence::Moment.text()))]
+    #[schemars(extend("default" = own(Sentence::Moment)))]
     pub moment: Option<Words>,
     /// Where the wait goes on, every few seconds.
-    #[schemars(extend("default" = Sentence::Patience.text()))]
+    #[schemars(extend("default" = own(Sentence::Patience)))]
     pub patience: Option<Words>,
+}
+
+/// What is said in a context that names no language.
+pub(super) const fn own(sentence: Sentence) -> &'static str {
+    sentence.text(Language::English)
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sentences {
+    /// To a caller who comes back from hold.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::AfterHold)))]
+    pub after_hold: Option<String>,
+    /// Where the model of a pipeline has nothing to say.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::NotAnswered)))]
+    pub not_answered: Option<String>,
+    /// Where a transfer's destination did not answer.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::TransferNoAnswer)))]
+    pub transfer_no_answer: Option<String>,
+    /// Where it was busy.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::TransferBusy)))]
+    pub transfer_busy: Option<String>,
+    /// Where it declined the call.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::TransferRefused)))]
+    pub transfer_refused: Option<String>,
+    /// Where there is no such place, or none that can be reached.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::TransferUnreachable)))]
+    pub transfer_unreachable: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -8,7 +8,7 @@ use super::{
     defaults, policy,
     problem::{Path, Report, suggest, suggest_tool},
     raw::{self, AudioText, DurationText, FailureStep, Raw},
-    raw_policy, speech,
+    raw_policy, sentences, speech,
     tree::{Kind, Node},
     values,
 };
@@ -313,8 +313,17 @@ impl Resolver<'_> {
         let mut policy = self.policy(policy, &if own { path.key("policy") } else { Path::default().key("policy") });
         let mailbox = self.mailbox(raw.mailbox, &tools, path);
         let failure = raw.on_failure.unwrap_or_default();
+        let mut no_input = raw.no_input.unwrap_or_default();
+        let said = sentences::Written {
+            language: raw.language,
+            sentences: raw.sentences,
+            prompt: no_input.say.take(),
+            goodbye: no_input.goodbye.take(),
+        };
+        let sentences = self.sentences(said, path);
         let written = speech::Written {
             voice: raw.voice,
+            language: sentences.language,
             greeting_by: raw.greeting_by,
             notice: raw.notice,
             fillers: raw.fillers,
@@ -324,7 +333,7 @@ impl Resolver<'_> {
         };
         let (speech, last_resort) = self.speech(written, path);
         let on_failure = self.failure_step(failure.then, &path.key("on_failure").key("then").key("transfer"));
-        let rules = self.rules(raw.limits.unwrap_or_default(), raw.no_input.unwrap_or_default(), path);
+        let rules = self.rules(raw.limits.unwrap_or_default(), no_input, path);
         let turns = match raw.turns {
             Some(turns) => self.turns(turns, &path.key("turns")),
             None => self.usual_turns.clone(),
@@ -343,6 +352,7 @@ impl Resolver<'_> {
             audiosocket_id: self.audiosocket_id(raw.audiosocket_id, name, &path.key("audiosocket_id")),
             rules: CallRules {
                 greeting,
+                sentences: Arc::new(sentences),
                 turns,
                 on_failure,
                 last_resort,
@@ -454,7 +464,6 @@ impl Resolver<'_> {
             },
             no_input_after: self.duration(no_input.after, default.no_input_after, least, &silence.key("after")),
             no_input_prompts: no_input.prompts.and_then(|n| n.try_into().ok()).unwrap_or(default.no_input_prompts),
-            no_input_prompt: no_input.say.unwrap_or(default.no_input_prompt),
             tool_max: self.duration(limits.tool, default.tool_max, least, &limit.key("tool")),
             farewell_max: self.duration(limits.farewell, default.farewell_max, least, &limit.key("farewell")),
             ..default

@@ -9,8 +9,9 @@ use super::{
     values,
 };
 use crate::{
-    audio::{Clip, Sentence},
+    audio::Clip,
     call::{Exit, LastResort},
+    sentences::{Language, Sentence},
 };
 use serde_json::Value;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
@@ -26,8 +27,10 @@ pub struct Line {
 /// Whose sentences callers hear.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Speech {
-    /// The entry of `voices`; `None` is espeak-ng as it comes, where it is installed.
+    /// The entry of `voices`; `None` is espeak-ng in the context's language, where it is installed.
     pub voice: Option<String>,
+    /// Of what the engine says where nothing else is written.
+    pub language: Language,
     pub greeting_by: Greeter,
     /// Heard by everybody before anything else.
     pub notice: Option<Line>,
@@ -51,6 +54,7 @@ pub enum Greeter {
 /// The keys of one context that are about what it says.
 pub(super) struct Written {
     pub voice: Option<String>,
+    pub language: Language,
     pub greeting_by: Option<String>,
     pub notice: Option<Words>,
     pub fillers: Option<Fillers>,
@@ -77,10 +81,11 @@ impl Resolver<'_> {
         let moment = line(fillers.moment, context.key("fillers").key("moment"));
         let patience = line(fillers.patience, context.key("fillers").key("patience"));
         let said = line(written.say, failure.key("say"));
-        let apology = self.apology(written.apology, said, &failure);
+        let language = written.language;
+        let apology = self.apology(written.apology, said, language, &failure);
         let (menu, last_resort) = written.menu.map(|menu| self.menu(menu, &failure.key("menu"))).unzip();
         let (voice, menu) = (written.voice, menu.flatten());
-        (Speech { voice, greeting_by, notice, moment, patience, apology, menu }, last_resort)
+        (Speech { voice, language, greeting_by, notice, moment, patience, apology, menu }, last_resort)
     }
 
     fn line(&mut self, Words(words): Words, path: &Path) -> Option<Line> {
@@ -100,14 +105,20 @@ impl Resolver<'_> {
         Some(Line { text: text.to_owned(), file })
     }
 
-    fn apology(&mut self, file: Option<String>, said: Option<Line>, failure: &Path) -> Option<Line> {
+    fn apology(
+        &mut self,
+        file: Option<String>,
+        said: Option<Line>,
+        language: Language,
+        failure: &Path,
+    ) -> Option<Line> {
         let Some(file) = file.filter(|file| !file.is_empty()) else { return said };
         let path = failure.key("apology");
         let file = self.recording(&file, &path);
         if said.as_ref().is_some_and(|said| said.file.is_some()) {
             self.problem(&path, "on_failure.say names a recording already", None);
         }
-        let text = said.map_or_else(|| Sentence::Apology.text().to_owned(), |said| said.text);
+        let text = said.map_or_else(|| Sentence::Apology.text(language).to_owned(), |said| said.text);
         Some(Line { text, file: Some(file) })
     }
 

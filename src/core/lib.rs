@@ -2,7 +2,7 @@
 //!
 //! There is no I/O here and no clock; time is an argument. Layers, each knowing only those before it:
 //!
-//! 1. [`chance`]; [`redact`], [`facts`], [`audio`], [`gate`]: values, and the rules of who may do what
+//! 1. [`chance`]; [`redact`], [`facts`], [`sentences`], [`audio`], [`gate`]: values, and the rules of who may do what
 //! 2. [`tool`]: what an agent may do
 //! 3. [`call`]: the life of one call, every decision of it
 //!
@@ -13,6 +13,7 @@ pub mod chance;
 pub mod facts;
 pub mod gate;
 pub mod redact;
+pub mod sentences;
 pub mod tool;
 
 pub use offhook_audio as audio;

@@ -7,4 +7,5 @@ pub mod chance;
 pub mod facts;
 pub mod gate;
 pub mod redact;
+pub mod sentences;
 pub mod tool;

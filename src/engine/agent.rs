@@ -99,8 +99,9 @@ impl Casting {
         let ours = self.context.rules.turns.owner == TurnOwner::Offhook;
         let told_turns = ours && self.provider.traits().takes_turns;
         let heard = heard.map(str::to_owned);
-        let setup =
-            AgentSetup { instructions, heard, tools, opens, told_turns, resume, ..AgentSetup::new(facts.id, leg) };
+        let sentences = Arc::clone(&self.context.rules.sentences);
+        let new = AgentSetup::new(facts.id, leg);
+        let setup = AgentSetup { instructions, heard, tools, opens, told_turns, resume, sentences, ..new };
         let meter = Arc::clone(&setup.meter);
         let (commands, to_session) = mpsc::channel(AGENT_COMMANDS_MAX);
         let (from_session, events) = mpsc::channel(AGENT_EVENTS_MAX);

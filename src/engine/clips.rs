@@ -6,9 +6,10 @@ mod tests;
 
 use super::generation::BuildError;
 use crate::{
-    audio::{Clip, Sentence},
+    audio::Clip,
     call::{Clips, Spoken},
     config::{Config, Context, Greeter, Line, OptionProblem, prompt},
+    sentences::{Language, Sentence},
     speech::{self, Speaker, Studio, VoiceError},
     tool::ToolSpec,
 };
@@ -16,6 +17,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt::{self, Display, Formatter},
     path::Path,
     sync::Arc,
     time::Duration,
@@ -56,7 +58,7 @@ pub fn prepare(
         return Err(errors);
     }
     for (name, context) in &config.contexts {
-        let voice = context.speech.voice.as_deref();
+        let voice = Voice::of(context);
         let lines = tools.get(name.as_str()).map_or(&[][..], |specs| specs);
         match parts[name.as_str()].clips(name, said.get(&voice).unwrap_or(&nothing), &built_in, lines) {
             Ok(clips) => {
@@ -118,15 +120,37 @@ pub fn told(Clips { notice, greeting, .. }: &Clips) -> Option<String> {
         .then(|| format!("Before you speak, the caller has just heard these exact words: \"{words}\" {then}"))
 }
 
-type Voice<'a> = Option<&'a str>;
+/// What speaks the sentences of a context.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Voice<'a> {
+    /// The entry of `voices`.
+    Configured(&'a str),
+    /// The voice that nobody has to configure.
+    EspeakNg(Language),
+}
 
-/// Every voice by its name, and the one that nobody has to configure.
+impl<'a> Voice<'a> {
+    fn of(context: &'a Context) -> Self {
+        context.speech.voice.as_deref().map_or(Self::EspeakNg(context.speech.language), Self::Configured)
+    }
+}
+
+impl Display for Voice<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Configured(name) => write!(f, "voices.{name}"),
+            Self::EspeakNg(_) => f.write_str("espeak-ng"),
+        }
+    }
+}
+
+/// Every voice that is configured, and those that nobody has to configure.
 fn speakers(config: &Config) -> Result<BTreeMap<Voice<'_>, Speaker>, Vec<BuildError>> {
     let mut speakers = BTreeMap::new();
     let mut errors = Vec::new();
     for (name, entry) in &config.services.voices {
         match speech::build(&entry.kind, &entry.options) {
-            Ok(speaker) => drop(speakers.insert(Some(name.as_str()), speaker)),
+            Ok(speaker) => drop(speakers.insert(Voice::Configured(name), speaker)),
             Err(problems) => {
                 errors.extend(problems.into_iter().map(|OptionProblem { path, message, hint }| BuildError {
                     place: format!("voices.{name}.{}.{path}", entry.kind).trim_end_matches('.').to_owned(),
@@ -135,17 +159,27 @@ fn speakers(config: &Config) -> Result<BTreeMap<Voice<'_>, Speaker>, Vec<BuildEr
             }
         }
     }
-    if speech::is_installed()
-        && let Ok(speaker) = speech::build("espeak_ng", &json!({}))
-    {
-        speakers.insert(None, speaker);
+    if speech::is_installed() {
+        for language in config.contexts.values().map(|context| context.speech.language) {
+            if let Ok(speaker) = speech::build("espeak_ng", &json!({ "voice": espeak_voice(language) })) {
+                speakers.insert(Voice::EspeakNg(language), speaker);
+            }
+        }
     }
     if errors.is_empty() { Ok(speakers) } else { Err(errors) }
 }
 
+/// As `espeak-ng --voices` names it.
+const fn espeak_voice(language: Language) -> &'static str {
+    match language {
+        Language::Norwegian => "nb",
+        other => other.code(),
+    }
+}
+
 /// Texts that wait for a voice that is not there.
 fn missing(config: &Config, parts: &BTreeMap<&str, Parts>, speakers: &BTreeMap<Voice<'_>, Speaker>) -> Vec<BuildError> {
-    let silent = |(name, _): &(&&str, &Parts)| !speakers.contains_key(&config.contexts[**name].speech.voice.as_deref());
+    let silent = |(name, _): &(&&str, &Parts)| !speakers.contains_key(&Voice::of(&config.contexts[**name]));
     let error = |(name, parts): (&&str, &Parts)| -> Vec<BuildError> {
         let spoken = parts.all().filter(|part| matches!(part.source, Source::Voice));
         let message = format!("{}; {}, or name another voice", VoiceError::Missing, VoiceError::Missing.remedy());
@@ -166,7 +200,7 @@ fn render<'a>(
 ) -> Result<Said<'a>, Vec<BuildError>> {
     let mut wanted: BTreeMap<Voice, [BTreeSet<&str>; 2]> = BTreeMap::new();
     for (name, context) in &config.contexts {
-        let [texts, more] = wanted.entry(context.speech.voice.as_deref()).or_default();
+        let [texts, more] = wanted.entry(Voice::of(context)).or_default();
         let parts = parts[name.as_str()].all();
         texts.extend(parts.filter(|part| matches!(part.source, Source::Voice)).map(|part| part.text));
         more.extend(tools.get(name.as_str()).into_iter().flat_map(|specs| lines(specs)));
@@ -186,8 +220,7 @@ fn render<'a>(
         match studio.render(speaker, lines).await {
             Ok(more) => said.extend(more),
             Err(failed) => {
-                let voice = voice.unwrap_or("espeak-ng");
-                warn!(voice, error = %failed.error, "announcements of tools could not be spoken; agents say them");
+                warn!(%voice, error = %failed.error, "announcements of tools could not be spoken; agents say them");
             }
         }
         Ok((*voice, said))
@@ -207,12 +240,11 @@ fn refused(
     voice: Voice<'_>,
     failed: &speech::TextFailed,
 ) -> BuildError {
-    let has_voice = |name: &&str| config.contexts[*name].speech.voice.as_deref() == voice;
+    let has_voice = |name: &&str| Voice::of(&config.contexts[*name]) == voice;
     let places = parts.iter().filter(|(name, _)| has_voice(name));
     let mut places = places.flat_map(|(name, parts)| parts.all().map(move |part| (part.text, part.place(name))));
     let place = places.find(|(text, _)| *text == failed.text).map(|(_, place)| place).unwrap_or_default();
-    let who = voice.map_or_else(|| "espeak-ng".to_owned(), |name| format!("voices.{name}"));
-    BuildError { place, message: format!("{who} cannot speak it: {}; {}", failed.error, failed.error.remedy()) }
+    BuildError { place, message: format!("{voice} cannot speak it: {}; {}", failed.error, failed.error.remedy()) }
 }
 
 /// What is said about tools in the same words in every call.
@@ -261,11 +293,17 @@ impl<'a> Parts<'a> {
             text: &line.text,
             source: line.file.as_deref().map_or(Source::Voice, Source::File),
         };
-        // Who has a voice does not hear another one in between.
+        // Who has a voice does not hear another one in between; and the built-in recordings are in English.
+        let language = speech.language;
         let usual = |key, written: &'a Option<Line>, sentence: Sentence, built_in| match written {
             Some(written) => line(key, written),
-            None if speech.voice.is_some() => Part { key: "voice", text: sentence.text(), source: Source::Voice },
-            None => Part { key, text: sentence.text(), source: Source::BuiltIn(built_in) },
+            None if speech.voice.is_some() => {
+                Part { key: "voice", text: sentence.text(language), source: Source::Voice }
+            }
+            None if language != Language::English => {
+                Part { key: "language", text: sentence.text(language), source: Source::Voice }
+            }
+            None => Part { key, text: sentence.text(language), source: Source::BuiltIn(built_in) },
         };
         let greeting = context
             .greeting

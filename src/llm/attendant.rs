@@ -11,6 +11,7 @@ use crate::{
         Fault,
         checks::{self, Checked},
     },
+    sentences::Sentence,
     tool::{ToolCall, schemas::Dialect},
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -46,15 +47,17 @@ pub(super) const KIND: ModelKind = ModelKind {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Options {
-    /// What it says when it is to greet and the context has no greeting.
-    #[serde(default = "greeting")]
-    greeting: String,
-    /// What it says when it has understood nothing; best with what it would understand.
-    #[serde(default = "otherwise")]
-    otherwise: String,
-    /// What it says when a tool has failed.
-    #[serde(default = "failed")]
-    failed: String,
+    /// What it says when it is to greet and the context has no greeting. Without it, "Hello. How can I help you?" in the
+    /// context's language.
+    #[serde(default)]
+    greeting: Option<String>,
+    /// What it says when it has understood nothing; best with what it would understand. Without it, "Sorry, I did not
+    /// understand that." in the context's language.
+    #[serde(default)]
+    otherwise: Option<String>,
+    /// What it says when a tool has failed. Without it, "Sorry, that did not work." in the context's language.
+    #[serde(default)]
+    failed: Option<String>,
     /// How surely a phrase has to be found, 0.7 to 1. It is the likeness of the word that was heard least like the phrase's
     /// own: at 0.85, "Sundays" counts for "Sunday", and "think" does not for "thank". Below, `otherwise` asks again. 1 is word
     /// for word.
@@ -86,18 +89,6 @@ struct Entry {
     /// What it says of the tool's result; `{name}` is that part of its data. Without it, the tool's own sentence.
     #[serde(default)]
     result: Option<String>,
-}
-
-fn greeting() -> String {
-    "Hello. How can I help you?".into()
-}
-
-fn otherwise() -> String {
-    "Sorry, I did not understand that.".into()
-}
-
-fn failed() -> String {
-    "Sorry, that did not work.".into()
 }
 
 fn confidence_min() -> f64 {
@@ -189,24 +180,28 @@ impl Model for Attendant {
 
 impl Options {
     fn answer(&self, ask: &Ask) -> Vec<Piece> {
+        let own = |written: &Option<String>, sentence| {
+            written.clone().unwrap_or_else(|| ask.sentences.get(sentence).to_owned())
+        };
         match &ask.order {
-            Some(Order::Greet) => return vec![Piece::Text(self.greeting.clone())],
+            Some(Order::Greet) => return vec![Piece::Text(own(&self.greeting, Sentence::Hello))],
             Some(Order::Say(words)) => return vec![Piece::Text(words.clone())],
             // It knows its list, and nothing of what was said.
             Some(Order::SumUp) => return Vec::new(),
             None => {}
         }
-        let text = |words: &str| vec![Piece::Text(words.to_owned())];
+        let text = |words: String| vec![Piece::Text(words)];
+        let otherwise = || text(own(&self.otherwise, Sentence::NotUnderstood));
         let pressed = self.pressed(&ask.messages);
         let answer = match ask.messages.last() {
-            Some(Message::Result { call_id, output }) => text(&self.result(ask, call_id, output)),
+            Some(Message::Result { call_id, output }) => self.result(ask, call_id, output).map_or_else(otherwise, text),
             _ if pressed.is_some() => Vec::new(),
             Some(Message::Caller(said)) => {
                 let said = words(said);
                 let meant = self.entries.iter().find(|entry| entry.confidence(&said) >= self.confidence_min);
-                meant.map_or_else(|| text(&self.otherwise), Entry::reply)
+                meant.map_or_else(otherwise, Entry::reply)
             }
-            Some(Message::System(_) | Message::Agent { .. }) | None => text(&self.otherwise),
+            Some(Message::System(_) | Message::Agent { .. }) | None => otherwise(),
         };
         let pause = (!answer.is_empty() && pressed.is_some()).then(|| Piece::Text(" ".into()));
         answer.into_iter().chain(pause).chain(pressed.map(Entry::reply).unwrap_or_default()).collect()
@@ -226,11 +221,12 @@ impl Options {
     }
 
     /// What is said of a result: as its entry says, else the tool's own sentence.
-    fn result(&self, ask: &Ask, call_id: &str, output: &str) -> String {
+    fn result(&self, ask: &Ask, call_id: &str, output: &str) -> Option<String> {
         let output: Value = serde_json::from_str(output).unwrap_or_default();
         // Why it failed was written for a model, not for a caller.
         if !output["error"].is_null() {
-            return self.failed.clone();
+            let failed = || ask.sentences.get(Sentence::DidNotWork).to_owned();
+            return Some(self.failed.clone().unwrap_or_else(failed));
         }
         let call = ask.messages.iter().rev().find_map(|message| match message {
             Message::Agent { calls, .. } => calls.iter().find(|call| call.id == call_id),
@@ -245,7 +241,7 @@ impl Options {
         let template = self.entries.iter().find(is_of).and_then(|entry| entry.result.as_ref());
         let filled = template.and_then(|template| fill(template, &output["data"]));
         let own = || output["message"].as_str().map(str::to_owned);
-        filled.or_else(own).filter(|text| !text.trim().is_empty()).unwrap_or_else(|| self.otherwise.clone())
+        filled.or_else(own).filter(|text| !text.trim().is_empty())
     }
 }
 
@@ -319,6 +315,7 @@ fn fill(template: &str, data: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sentences::{Language, Sentences};
     use serde_json::json;
 
     fn options() -> Value {
@@ -339,7 +336,8 @@ mod tests {
     async fn answer(messages: Vec<Message>, order: Option<Order>) -> Vec<String> {
         let model = (KIND.build)(&options()).unwrap_or_else(|problems| panic!("{problems:?}"));
         let (pieces, mut told) = mpsc::channel(8);
-        let ask = Ask { messages, order, tools: [].into(), may_call: true, cache_key: String::new() };
+        let (cache_key, sentences) = (String::new(), Arc::new(Sentences::of(Language::German)));
+        let ask = Ask { messages, order, tools: [].into(), may_call: true, cache_key, sentences };
         assert_eq!(model.answer(ask, pieces).await, Ok(Finish::Stop));
         let mut said = Vec::new();
         while let Some(piece) = told.recv().await {
@@ -374,7 +372,8 @@ mod tests {
         let model = (KIND.build)(&config.services.llm["attendant"].options).unwrap_or_else(|wrong| panic!("{wrong:?}"));
         let (pieces, mut told) = mpsc::channel(8);
         let messages = vec![Message::Caller(said.into())];
-        let ask = Ask { messages, order: None, tools: [].into(), may_call: true, cache_key: String::new() };
+        let (cache_key, sentences) = (String::new(), Arc::default());
+        let ask = Ask { messages, order: None, tools: [].into(), may_call: true, cache_key, sentences };
         assert_eq!(model.answer(ask, pieces).await, Ok(Finish::Stop));
         let mut first = String::new();
         while let Some(piece) = told.recv().await {
@@ -475,14 +474,14 @@ mod tests {
         assert_eq!(said(good, "{}").await, "Fine.", "a call of another entry");
         assert_eq!(said(json!({ "message": "Fine.", "data": { "code": "Alpha" } }), known).await, "Fine.");
         let failed = json!({ "ok": false, "error": { "message": "Nobody knows." } });
-        assert_eq!(said(failed, known).await, "Sorry, that did not work.");
+        assert_eq!(said(failed, known).await, Sentence::DidNotWork.text(Language::German));
         assert_eq!(said(json!("what"), known).await, "Say opening hours, or press 1.");
     }
 
     #[tokio::test]
     async fn what_it_is_to_say_it_says_word_for_word() {
         assert_eq!(answer(Vec::new(), Some(Order::Say("Goodbye.".into()))).await, ["Goodbye."]);
-        assert_eq!(answer(Vec::new(), Some(Order::Greet)).await, ["Hello. How can I help you?"]);
+        assert_eq!(answer(Vec::new(), Some(Order::Greet)).await, [Sentence::Hello.text(Language::German)]);
     }
 
     #[tokio::test]

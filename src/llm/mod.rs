@@ -12,6 +12,7 @@ pub use openai_chat::answer::fuzz;
 use crate::{
     call::Usage,
     remote::{Fault, kinds::Kind},
+    sentences::Sentences,
     tool::{ToolCall, schemas::Dialect},
 };
 use futures_util::future::BoxFuture;
@@ -62,6 +63,8 @@ pub struct Ask {
     pub may_call: bool,
     /// One for all asks of a call, for vendors that keep the beginning of a conversation in a cache.
     pub cache_key: String,
+    /// For those that have no words of their own.
+    pub sentences: Arc<Sentences>,
 }
 
 /// An answer that is no answer to the conversation.

@@ -33,6 +33,7 @@ use crate::{
     facts::CallId,
     llm::MODELS,
     remote::{kinds, wards::Wards},
+    sentences::Sentences,
     speech::VOICES,
     stt::LISTENERS,
     tool::{BUILT_IN, schemas::Dialect},
@@ -143,6 +144,8 @@ pub struct AgentSetup {
     pub resume: Option<Arc<str>>,
     /// Counts how long the session is connected.
     pub meter: Arc<Meter>,
+    /// For agents without a model's words.
+    pub sentences: Arc<Sentences>,
 }
 
 impl AgentSetup {
@@ -159,6 +162,7 @@ impl AgentSetup {
             told_turns: false,
             resume: None,
             meter: Arc::default(),
+            sentences: Arc::default(),
         }
     }
 }

@@ -222,7 +222,7 @@ impl Embedded for Pipeline {
         events: mpsc::Sender<AgentEvent>,
     ) -> BoxFuture<'static, Option<AgentLoss>> {
         let history = History::new(setup.instructions, self.context_chars);
-        let questions = Questions::new(setup.tools, setup.call.to_string());
+        let questions = Questions::new(setup.tools, setup.call.to_string(), setup.sentences);
         let conductor = Conductor::new(history, questions, self.sums_up);
         run::play(Arc::clone(&self.stages), conductor, setup.leg, ready_max, commands, events).boxed()
     }

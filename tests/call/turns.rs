@@ -9,10 +9,11 @@ use offhook_core::{
     call::{
         AgentCommand, AgentEvent, AgentLoss, CallRules, Input, LegCommand, LegEvent, Measure, Note, Reply, Successor,
     },
+    sentences::{Language, Sentence, Sentences},
     tool::ToolOutcome,
 };
 use serde_json::json;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// T4: one frame leaves in each slot of 20 ms.
 #[test]
@@ -219,12 +220,14 @@ fn a_silent_caller_is_asked_then_the_call_ends_politely() {
     let mut rules = rules();
     rules.no_input_after = Duration::from_secs(5);
     rules.no_input_prompts = 1;
-    rules.no_input_prompt = "Are you there?".into();
+    let written = [(Sentence::AreYouThere, "Are you there?".to_owned())].into();
+    rules.sentences = Arc::new(Sentences { written, ..Sentences::of(Language::German) });
     let mut stage = Stage::answered(rules);
     stage.reply("greeting", 1_000).after(6_100);
     assert_eq!(stage.told_to_say(), ["Are you there?"]);
     stage.reply("prompt", 1_000).after(6_500);
-    assert_eq!(stage.told_to_say().len(), 2);
+    let goodbye = Sentence::NotHeard.text(Language::German);
+    assert_eq!(stage.told_to_say(), ["Are you there?", goodbye], "in the context's language");
     assert!(stage.ended().is_none(), "the goodbye is still to be said");
     stage.reply("bye", 500).after(1_000);
     assert_eq!(stage.end_reason().unwrap().label(), "no_input");

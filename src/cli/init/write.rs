@@ -2,6 +2,10 @@
 
 use super::{ARI_PASSWORD, Answers, Carrier, Kind, Pbx, Secrets, settings::settings};
 use anyhow::{Context as _, ensure};
+use offhook::{
+    call::Backchannels,
+    sentences::{Language, Sentence},
+};
 use secrecy::ExposeSecret as _;
 use std::{
     fs,
@@ -146,12 +150,14 @@ pub fn is_user(text: &str) -> Result<(), String> {
     good.then_some(()).ok_or_else(|| "up to 40 letters, digits, _, - and .".into())
 }
 
-pub const fn greeting(provider: Kind) -> &'static str {
-    match provider {
-        Kind::Attendant => {
+/// What is offered as the first sentence.
+pub fn greeting(provider: Kind, language: &str) -> &'static str {
+    match (provider, Language::of(language)) {
+        (Kind::Attendant, _) => {
             "Hello, this is the front desk. Say opening hours, talk to a person, or goodbye. Or press a key."
         }
-        _ => "Hello, this is the front desk. How can I help?",
+        (_, Some(Language::English) | None) => "Hello, this is the front desk. How can I help?",
+        (_, Some(language)) => Sentence::Hello.text(language),
     }
 }
 
@@ -208,12 +214,14 @@ pub(super) fn config(answers: &Answers) -> String {
         Pbx::Asterisk => "offhook-transfer",
         Pbx::Freepbx => "offhook-freepbx-transfer",
     };
+    let language = quoted(&answers.language);
+    let code = answers.language.split('-').next().unwrap_or_default().to_ascii_lowercase();
+    // Words that do not interrupt, where they are told apart here.
     let turns = match answers.provider {
-        Kind::Attendant => {
-            "\n    turns: { languages: [en] }\n    no_input: { after: 12s, prompts: 2, say: Are you still there? }"
+        Kind::Attendant | Kind::Pipeline if Backchannels::LANGUAGES.contains(&&*code) => {
+            format!("\n    turns: {{ languages: [{}] }}", quoted(&code))
         }
-        Kind::Pipeline => "\n    turns: { languages: [en] }",
-        _ => "",
+        _ => String::new(),
     };
     let filled = [
         ("@SERVICES@", services.trim_end()),
@@ -232,7 +240,9 @@ pub(super) fn config(answers: &Answers) -> String {
         ("@HTTP@", &quoted(&answers.http.to_string())),
         ("@CONTEXT@", &quoted(&answers.context)),
         ("@TRANSFER@", transfer),
-        ("@TURNS@", turns),
+        ("@TURNS@", &turns),
+        ("@LANGUAGE@", &language),
+        ("@HEARS@", &quoted(&code)),
         // Last, as it is the one text in which everything may stand.
         ("@GREETING@", &quoted(&answers.greeting)),
     ];

@@ -2,8 +2,8 @@
 
 use super::{mistakes::told, *};
 use crate::{
-    audio::Sentence,
     call::{Exit, LastResort, Recovery},
+    sentences::{Language, Sentence},
 };
 
 const PBX: &str = "\
@@ -89,7 +89,10 @@ fn a_recording_takes_the_place_of_a_voice() {
     let config = load(&file, &env, &catalog()).unwrap_or_else(|problems| panic!("{problems}"));
     let speech = &config.contexts["desk"].speech;
     assert_eq!(speech.notice, Some(Line { text: "This call is recorded.".into(), file: Some(sound.clone()) }));
-    assert_eq!(speech.apology, Some(Line { text: Sentence::Apology.text().into(), file: Some(sound) }));
+    assert_eq!(
+        speech.apology,
+        Some(Line { text: Sentence::Apology.text(Language::English).into(), file: Some(sound) })
+    );
 }
 
 #[test]
@@ -123,6 +126,44 @@ fn a_voices_own_mistakes_are_told_in_their_place() {
     assert_eq!(told, "test.yaml:8: voices.ada.espeak_ng.voice: is no voice");
     let told = problems(&PBX.replace("{ espeak_ng: { voice: en-us } }", "{ espeak: {} }"));
     assert!(told.contains("voices.ada.espeak: unknown kind of voice; "), "{told}");
+}
+
+/// A tag is text however it is written: `no` is Norwegian, not false.
+#[test]
+fn a_context_speaks_its_language() {
+    for (tag, language) in [("de", Language::German), ("pt-BR", Language::Portuguese), ("no", Language::Norwegian)] {
+        let config = loaded(&format!(
+            "{PBX}    language: {tag}\n    no_input: {{ goodbye: Bye. }}\n    sentences: {{ after_hold: Hi. }}\n"
+        ));
+        let context = &config.contexts["desk"];
+        let said = |sentence| context.rules.sentences.get(sentence).to_owned();
+        assert_eq!(said(Sentence::AreYouThere), Sentence::AreYouThere.text(language), "{tag}");
+        assert_eq!([said(Sentence::NotHeard), said(Sentence::AfterHold)], ["Bye.", "Hi."], "{tag}");
+        assert_eq!((context.speech.language, config.warnings.len()), (language, 0), "{tag}");
+    }
+    assert_eq!(desk("").speech.language, Language::English);
+    let told = about("    language: deutsch\n");
+    assert_eq!(
+        told,
+        "test.yaml:15: contexts.desk.language: \"deutsch\" is not a tag of a language; write the tag of BCP 47, such as de or pt-BR"
+    );
+}
+
+#[test]
+fn sentences_that_a_language_lacks_are_told() {
+    let some = "    language: pl\n    fillers: { moment: Chwileczkę. }\n    no_input: { say: Halo? }\n";
+    let warnings =
+        |context: &str| loaded(&format!("{PBX}{context}")).warnings.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let told = warnings(some);
+    assert_eq!(told.len(), 1, "{told:?}");
+    let missing = "on_failure.say, fillers.patience, no_input.goodbye, sentences.after_hold, sentences.not_answered, \
+                   sentences.transfer_no_answer, sentences.transfer_busy, sentences.transfer_refused, \
+                   sentences.transfer_unreachable";
+    assert!(told[0].contains(&format!("heard in English: {missing}; ")), "{}", told[0]);
+    let all = "    language: pl\n    fillers: { moment: A., patience: A. }\n    no_input: { say: A., goodbye: A. }\n    \
+               on_failure: { say: A. }\n    sentences: { after_hold: A., not_answered: A., transfer_no_answer: A., \
+               transfer_busy: A., transfer_refused: A., transfer_unreachable: A. }\n";
+    assert_eq!(warnings(all), [""; 0]);
 }
 
 #[test]

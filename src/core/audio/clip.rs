@@ -21,24 +21,16 @@ pub struct Clip {
     rendered: Mutex<Vec<(Format, Bytes)>>,
 }
 
-/// What callers hear where no other sound is configured.
+/// A sentence of which a recording is built in; it is in English.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sentence {
+pub enum BuiltIn {
     Apology,
     Moment,
     Patience,
 }
 
-impl Sentence {
+impl BuiltIn {
     pub const ALL: [Self; 3] = [Self::Apology, Self::Moment, Self::Patience];
-
-    pub const fn text(self) -> &'static str {
-        match self {
-            Self::Apology => "I am sorry, we have a technical problem, and I cannot go on with this call.",
-            Self::Moment => "One moment, please.",
-            Self::Patience => "I am still here. It takes a little longer, please stay on the line.",
-        }
-    }
 }
 
 /// A clip longer than this is a mistake, not a sentence.
@@ -96,15 +88,15 @@ impl Clip {
     }
 
     /// A sentence that needs no voice to be installed.
-    pub fn built_in(sentence: Sentence) -> Arc<Self> {
+    pub fn built_in(sentence: BuiltIn) -> Arc<Self> {
         static APOLOGY: LazyLock<Arc<Clip>> = LazyLock::new(|| shipped(include_bytes!("apology.wav")));
         static MOMENT: LazyLock<Arc<Clip>> = LazyLock::new(|| shipped(include_bytes!("moment.wav")));
         static PATIENCE: LazyLock<Arc<Clip>> = LazyLock::new(|| shipped(include_bytes!("patience.wav")));
 
         Arc::clone(match sentence {
-            Sentence::Apology => &APOLOGY,
-            Sentence::Moment => &MOMENT,
-            Sentence::Patience => &PATIENCE,
+            BuiltIn::Apology => &APOLOGY,
+            BuiltIn::Moment => &MOMENT,
+            BuiltIn::Patience => &PATIENCE,
         })
     }
 
@@ -210,7 +202,7 @@ mod tests {
 
     #[test]
     fn the_built_in_sentences_are_a_few_seconds_in_every_leg_format() {
-        for (sentence, format) in Sentence::ALL
+        for (sentence, format) in BuiltIn::ALL
             .into_iter()
             .flat_map(|sentence| [Format::ULAW, Format::ALAW, Format::SLIN8, Format::SLIN16].map(|f| (sentence, f)))
         {

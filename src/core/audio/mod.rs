@@ -14,7 +14,7 @@ mod ringback;
 mod voice;
 mod wav;
 
-pub use clip::{Clip, ClipError, Looped, Sentence};
+pub use clip::{BuiltIn, Clip, ClipError, Looped};
 pub use convert::Converter;
 pub use gain::attenuate;
 pub use level::{Activity, ActivityDetector, rms_dbfs};

@@ -1,6 +1,9 @@
 //! What the engine itself can say in a call, word for word and without any agent.
 
-use crate::audio::{Clip, Sentence};
+use crate::{
+    audio::{BuiltIn, Clip},
+    sentences::{Language, Sentence},
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A sentence and its sound.
@@ -32,8 +35,8 @@ pub struct Clips {
 }
 
 impl Spoken {
-    fn built_in(sentence: Sentence) -> Self {
-        Self { text: sentence.text().into(), clip: Clip::built_in(sentence) }
+    fn built_in(sentence: Sentence, recording: BuiltIn) -> Self {
+        Self { text: sentence.text(Language::English).into(), clip: Clip::built_in(recording) }
     }
 }
 
@@ -43,9 +46,9 @@ impl Default for Clips {
         Self {
             notice: None,
             greeting: None,
-            moment: Spoken::built_in(Sentence::Moment),
-            patience: Spoken::built_in(Sentence::Patience),
-            apology: Spoken::built_in(Sentence::Apology),
+            moment: Spoken::built_in(Sentence::Moment, BuiltIn::Moment),
+            patience: Spoken::built_in(Sentence::Patience, BuiltIn::Patience),
+            apology: Spoken::built_in(Sentence::Apology, BuiltIn::Apology),
             menu: None,
             ring_music: None,
             lines: BTreeMap::new(),

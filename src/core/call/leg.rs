@@ -1,6 +1,7 @@
 //! The vocabulary of the Asterisk side: what the core tells a leg, and what a leg reports.
 
 use super::record::TransferTarget;
+use crate::sentences::Sentence;
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -119,7 +120,17 @@ impl TransferFault {
         }
     }
 
-    /// For the agent, as the end of a sentence.
+    /// What the caller is told, to whom the agent speaks again.
+    pub const fn sentence(self) -> Sentence {
+        match self {
+            Self::NoAnswer => Sentence::TransferNoAnswer,
+            Self::Busy => Sentence::TransferBusy,
+            Self::Refused => Sentence::TransferRefused,
+            Self::Unreachable => Sentence::TransferUnreachable,
+        }
+    }
+
+    /// For the log.
     pub const fn describe(self) -> &'static str {
         match self {
             Self::NoAnswer => "nobody answered",

@@ -398,9 +398,7 @@ impl CallMachine {
                 Some(reason) => self.fail(reason, now, out),
                 None => {
                     self.tell_end_of_turn(out);
-                    let why = fault.describe();
-                    let text = format!("I could not connect you: {why}. Can I help you with something else?");
-                    self.say(&text, now, out);
+                    self.say_own(fault.sentence(), now, out);
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! What a context's configuration says about the course of a call.
 
 use super::turns::TurnRules;
-use crate::audio::RingTone;
-use std::{collections::BTreeMap, time::Duration};
+use crate::{audio::RingTone, sentences::Sentences};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// Limits and prompts of one call, copied from its context when the call begins.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,8 +17,8 @@ pub struct CallRules {
     /// The caller says nothing for so long → the prompt; after `no_input_prompts` prompts → hang up.
     pub no_input_after: Duration,
     pub no_input_prompts: u32,
-    /// What the agent is told to say then.
-    pub no_input_prompt: String,
+    /// What is said beside the agent's own words.
+    pub sentences: Arc<Sentences>,
     /// The longest one tool call may run.
     pub tool_max: Duration,
     /// The longest a farewell may take to be spoken before the call ends anyway.
@@ -97,7 +97,7 @@ impl Default for CallRules {
             agent_silence_max: None,
             no_input_after: Duration::from_secs(12),
             no_input_prompts: 2,
-            no_input_prompt: "Ask whether the caller is still there.".into(),
+            sentences: Arc::default(),
             tool_max: Duration::from_secs(10),
             farewell_max: Duration::from_secs(15),
             greeting: None,

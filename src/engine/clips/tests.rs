@@ -46,7 +46,7 @@ fn a_context_that_names_a_voice_has_everything_in_it_when_it_is_loaded() {
     let texts = [&clips.notice, &clips.greeting, &clips.menu].map(|spoken| spoken.as_ref().unwrap().text.as_str());
     assert_eq!(texts, ["This call is recorded.", "Good morning, this is the desk.", "Press one to hang up."]);
     let texts = [&clips.moment, &clips.patience, &clips.apology].map(|spoken| spoken.text.as_str());
-    assert_eq!(texts, ["Let me see.", Sentence::Patience.text(), "Our assistant has gone."]);
+    assert_eq!(texts, ["Let me see.", Sentence::Patience.text(Language::English), "Our assistant has gone."]);
     let spoken =
         [&clips.moment, &clips.patience, &clips.apology].into_iter().chain(&clips.notice).chain(&clips.greeting);
     for spoken in spoken {
@@ -62,6 +62,30 @@ fn a_context_that_says_nothing_of_it_has_the_built_in_sentences_and_an_agent_tha
     assert_eq!(seconds(&clips.moment), seconds(&Clips::default().moment));
     let clips = built("    greeting: Good morning.\n    greeting_by: clip\n").clips;
     assert_eq!(clips.greeting.as_ref().unwrap().text, "Good morning.", "espeak-ng needs no entry of its own");
+}
+
+#[test]
+fn what_is_said_in_a_context_of_another_language_is_in_that_language_whoever_speaks_it() {
+    for voice in ["", "    voice: ada\n"] {
+        let clips = built(&format!("    language: de\n{voice}")).clips;
+        let texts = [&clips.moment, &clips.patience, &clips.apology].map(|spoken| spoken.text.as_str());
+        let german = |sentence: Sentence| sentence.text(Language::German);
+        assert_eq!(texts, [Sentence::Moment, Sentence::Patience, Sentence::Apology].map(german));
+    }
+    // By a voice of that language: the same words, said by an English one, take another time.
+    let said =
+        |language: &str| built(&format!("    language: {language}\n    notice: Achtundachtzig Gespräche.\n")).clips;
+    assert_ne!(seconds(said("de").notice.as_ref().unwrap()), seconds(said("en").notice.as_ref().unwrap()));
+}
+
+/// A voice that espeak-ng does not have would be told here.
+#[test]
+fn every_language_has_a_voice() {
+    for language in Language::ALL {
+        let clips = built(&format!("    language: {}\n", language.code())).clips;
+        assert_eq!(clips.moment.text, Sentence::Moment.text(language));
+        assert!((0.3..4.0).contains(&seconds(&clips.moment)), "{language:?}: {} s", seconds(&clips.moment));
+    }
 }
 
 #[test]

@@ -450,7 +450,7 @@ fn all_attempts_of_a_recovery_fit_into_its_time_and_a_first_dial_leaves_time_for
 
 #[test]
 fn a_caller_whom_a_clip_greets_is_greeted_by_no_agent() {
-    let clip = crate::audio::Clip::built_in(crate::audio::Sentence::Moment);
+    let clip = crate::audio::Clip::built_in(crate::audio::BuiltIn::Moment);
     let greeting = Some(crate::call::Spoken { text: "Hello".into(), clip });
     let clips = Clips { greeting, ..Clips::default() };
     let succession = Succession::new(vec!["a".into()], "a", Some("Hello".into()), &clips);

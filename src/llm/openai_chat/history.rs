@@ -262,6 +262,7 @@ mod tests {
             tools: [].into(),
             may_call: true,
             cache_key: String::new(),
+            sentences: std::sync::Arc::default(),
         };
         let roles = |options: Value| {
             let body = crate::llm::openai_chat::request_body(&options, &ask).expect("good options");

@@ -430,6 +430,7 @@ mod over_sockets {
             tools: [].into(),
             may_call: true,
             cache_key: "call-1".into(),
+            sentences: Arc::default(),
         }
     }
 

@@ -17,7 +17,7 @@ use super::{
     answer::{ANSWER_CHARS_MAX, ASKS_MAX, Answer, CALLS_MAX, Clause},
     floor::{Floor, Words},
     history::History,
-    questions::{AGAIN, BROKE_OFF, Questions},
+    questions::{BROKE_OFF, Questions},
     steps::{Input, Output},
     summaries::{Purpose, Summaries, Summary},
 };
@@ -375,7 +375,7 @@ impl Conductor {
             Ok(_) if nothing && answer.order.is_some() => self.lose(AgentLoss::Protocol, out),
             // Models do so after results, or when thinking has used up what they may write.
             Ok(_) if nothing && !answer.is_guess() && !self.spoke => {
-                answer.order = Some(Order::Say(AGAIN.to_owned()));
+                answer.order = Some(self.questions.again());
                 self.ask(out);
             }
             Ok(finish) if !nothing => {

@@ -3,6 +3,7 @@
 use crate::{
     llm::{Ask, Message, Order},
     provider::asides,
+    sentences::{Sentence, Sentences},
 };
 use serde_json::Value;
 use std::sync::Arc;
@@ -10,19 +11,22 @@ use std::sync::Arc;
 /// For a model whose answer ended by a fault after the caller had heard its beginning.
 pub(super) const BROKE_OFF: &str = "Your last answer broke off where it ends. Go on from there, without repeating it.";
 
-/// What is said for a model that has nothing to say to a caller who has heard nothing yet.
-pub(super) const AGAIN: &str = "I am sorry, I could not answer that. Please say it once more.";
-
 /// All that are asked in one call; each has a number.
 pub(super) struct Questions {
     tools: Arc<[Value]>,
     cache_key: String,
+    sentences: Arc<Sentences>,
     asked: u64,
 }
 
 impl Questions {
-    pub fn new(tools: Arc<[Value]>, cache_key: String) -> Self {
-        Self { tools, cache_key, asked: 0 }
+    pub fn new(tools: Arc<[Value]>, cache_key: String, sentences: Arc<Sentences>) -> Self {
+        Self { tools, cache_key, sentences, asked: 0 }
+    }
+
+    /// What is said for a model that has nothing to say to a caller who has heard nothing yet.
+    pub fn again(&self) -> Order {
+        Order::Say(self.sentences.get(Sentence::NotAnswered).to_owned())
     }
 
     /// What to say next in this conversation, to which these words of the caller may belong, or what was ordered.
@@ -43,7 +47,8 @@ impl Questions {
 
     fn ask(&mut self, messages: Vec<Message>, order: Option<Order>, tools: Arc<[Value]>, may_call: bool) -> (u64, Ask) {
         self.asked += 1;
-        (self.asked, Ask { messages, order, tools, may_call, cache_key: self.cache_key.clone() })
+        let (cache_key, sentences) = (self.cache_key.clone(), Arc::clone(&self.sentences));
+        (self.asked, Ask { messages, order, tools, may_call, cache_key, sentences })
     }
 }
 

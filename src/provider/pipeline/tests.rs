@@ -20,7 +20,10 @@ use crate::{
 };
 use bytes::Bytes;
 use serde_json::json;
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 struct Scene {
     conductor: Conductor,
@@ -43,7 +46,7 @@ impl Scene {
     fn made(chars: usize, sums_up: bool) -> Self {
         let history = History::new("Be brief.".into(), chars);
         let tools = vec![json!({ "type": "function" })];
-        let conductor = Conductor::new(history, Questions::new(tools.into(), "key".into()), sums_up);
+        let conductor = Conductor::new(history, Questions::new(tools.into(), "key".into(), Arc::default()), sums_up);
         let mut scene = Self {
             conductor,
             now: tokio::time::Instant::now().into_std(),

@@ -2,17 +2,23 @@
 //! and what becomes of the call when it is lost.
 
 use super::{Agent, CallMachine, Departure, Phase, tools::Manners};
-use crate::call::{
-    agent::{AgentCommand, AgentEvent, AgentTraits, ItemId, Reply, ResponseId, ResponseStatus, Speaker},
-    end::EndReason,
-    playout::{Interrupted, Queued},
-    record::{Lapse, Measure, Note},
-    timers::Timer,
-    track::{ClipHeard, Floor, Purpose},
-    words::Output,
+use crate::{
+    call::{
+        agent::{AgentCommand, AgentEvent, AgentTraits, ItemId, Reply, ResponseId, ResponseStatus, Speaker},
+        end::EndReason,
+        playout::{Interrupted, Queued},
+        record::{Lapse, Measure, Note},
+        timers::Timer,
+        track::{ClipHeard, Floor, Purpose},
+        words::Output,
+    },
+    sentences::Sentence,
 };
 use bytes::Bytes;
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Frames are 20 ms.
 const FRAMES_A_SECOND: usize = 50;
@@ -416,6 +422,12 @@ impl CallMachine {
         } else {
             self.say_now(text, now, out);
         }
+    }
+
+    /// Has the agent say a sentence of the engine's.
+    pub(super) fn say_own(&mut self, sentence: Sentence, now: Instant, out: &mut Vec<Output>) {
+        let sentences = Arc::clone(&self.plan.rules.sentences);
+        self.say(sentences.get(sentence), now, out);
     }
 
     /// Also into what the caller is saying.

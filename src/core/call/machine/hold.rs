@@ -4,12 +4,15 @@
 //! The agent hears silence meanwhile, and what it says waits. Nobody asks it to speak because of the caller's silence.
 
 use super::{CallMachine, Departure, Phase};
-use crate::call::{
-    agent::{AgentCommand, Reply},
-    end::EndReason,
-    record::Note,
-    timers::Timer,
-    words::Output,
+use crate::{
+    call::{
+        agent::{AgentCommand, Reply},
+        end::EndReason,
+        record::Note,
+        timers::Timer,
+        words::Output,
+    },
+    sentences::Sentence,
 };
 use std::time::{Duration, Instant};
 
@@ -72,7 +75,7 @@ impl CallMachine {
              what they have heard."
         );
         self.to_agent(AgentCommand::Tell { text, reply: Reply::NotNow }, out);
-        self.say("I am still here.", now, out);
+        self.say_own(Sentence::AfterHold, now, out);
     }
 
     /// Sets how long last words may take: nobody is let go who cannot hear them, but for a call that has reached its longest length.

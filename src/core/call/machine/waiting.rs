@@ -7,14 +7,17 @@
 //! agent that they wait for.
 
 use super::{Agent, CallMachine, Departure, Phase, Timer};
-use crate::call::{
-    actions::Slow,
-    agent::{AgentCommand, Reply},
-    clips::Spoken,
-    end::EndReason,
-    record::Note,
-    track::Purpose,
-    words::Output,
+use crate::{
+    call::{
+        actions::Slow,
+        agent::{AgentCommand, Reply},
+        clips::Spoken,
+        end::EndReason,
+        record::Note,
+        track::Purpose,
+        words::Output,
+    },
+    sentences::Sentence,
 };
 use std::time::{Duration, Instant};
 
@@ -53,7 +56,7 @@ pub(super) struct Waiting {
     prompts: bool,
 }
 
-enum Sentence {
+enum Filler {
     Announcement(Slow),
     Moment,
     Patience,
@@ -133,16 +136,15 @@ impl CallMachine {
         out.push(Output::Note(Note::NoInputPrompt));
         if self.prompts_used < self.plan.rules.no_input_prompts {
             self.prompts_used += 1;
-            let prompt = self.plan.rules.no_input_prompt.clone();
             self.waiting.prompts();
-            self.say(&prompt, now, out);
+            self.say_own(Sentence::AreYouThere, now, out);
         } else {
             self.leave(Departure::HangUp(EndReason::NoInput), now);
-            self.say("I cannot hear you, so I say goodbye now.", now, out);
+            self.say_own(Sentence::NotHeard, now, out);
         }
     }
 
-    fn next_sentence(&self) -> Option<(Instant, Sentence)> {
+    fn next_sentence(&self) -> Option<(Instant, Filler)> {
         let silent_since = self.waiting.silent_since?;
         let talks = matches!(self.phase, Phase::Talking) && self.hold.is_none();
         let stays = talks && self.handoff.is_none() && self.menu.is_none();
@@ -162,9 +164,9 @@ impl CallMachine {
         };
         let first = !self.waiting.explained && !self.waiting.has_filled(self.policy.turn());
         let sentence = match slow.filter(|slow| !slow.told) {
-            Some(slow) if first => Sentence::Announcement(slow.clone()),
-            _ if first => Sentence::Moment,
-            _ => Sentence::Patience,
+            Some(slow) if first => Filler::Announcement(slow.clone()),
+            _ if first => Filler::Moment,
+            _ => Filler::Patience,
         };
         Some((due, sentence))
     }
@@ -243,14 +245,14 @@ impl CallMachine {
         let Some((_, sentence)) = self.next_sentence().filter(|(due, _)| *due <= self.at) else { return };
         let clips = &self.plan.clips;
         let (spoken, purpose) = match &sentence {
-            Sentence::Announcement(slow) => {
+            Filler::Announcement(slow) => {
                 let line = slow.announce.as_ref().and_then(|announce| clips.line(&announce.text));
                 (line.unwrap_or_else(|| clips.moment.clone()), Purpose::Announcement)
             }
-            Sentence::Moment => (clips.moment.clone(), Purpose::Filler),
-            Sentence::Patience => (clips.patience.clone(), Purpose::Patience),
+            Filler::Moment => (clips.moment.clone(), Purpose::Filler),
+            Filler::Patience => (clips.patience.clone(), Purpose::Patience),
         };
-        if let Sentence::Announcement(slow) = sentence {
+        if let Filler::Announcement(slow) = sentence {
             // A caller who presses a key meanwhile is not told of the same tools again.
             self.actions.forget_announcements();
             out.push(Output::Note(Note::Announced { tool: slow.tool }));

@@ -292,7 +292,7 @@ impl Play {
             models: ranks(models, |at, one| Rank::new(one.clone() as Arc<dyn Model>, ward("llm", at), one.retries)),
             voices: ranks(voices, |at, one| Rank::new(one.clone() as Arc<dyn Voice>, ward("voices", at), one.retries)),
         };
-        let questions = Questions::new([].into(), "key".into());
+        let questions = Questions::new([].into(), "key".into(), Arc::default());
         let conductor = Conductor::new(History::new(String::new(), chars), questions, sums_up);
         let (commands, to_play) = mpsc::channel(64);
         let (from_play, events) = mpsc::channel(64);

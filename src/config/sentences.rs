@@ -1,0 +1,81 @@
+//! The language of a context, and what the engine says in it.
+
+use super::{
+    Config,
+    problem::{Path, Report},
+    raw_speech,
+    resolve::Resolver,
+    tree::{Kind, Node},
+    vam::is_language,
+};
+use crate::sentences::{Language, Sentence, Sentences};
+
+/// Where a sentence is written, below its context. An attendant's own are options of the model.
+const KEYS: [(Sentence, [&str; 2]); 11] = [
+    (Sentence::Apology, ["on_failure", "say"]),
+    (Sentence::Moment, ["fillers", "moment"]),
+    (Sentence::Patience, ["fillers", "patience"]),
+    (Sentence::AreYouThere, ["no_input", "say"]),
+    (Sentence::NotHeard, ["no_input", "goodbye"]),
+    (Sentence::AfterHold, ["sentences", "after_hold"]),
+    (Sentence::NotAnswered, ["sentences", "not_answered"]),
+    (Sentence::TransferNoAnswer, ["sentences", "transfer_no_answer"]),
+    (Sentence::TransferBusy, ["sentences", "transfer_busy"]),
+    (Sentence::TransferRefused, ["sentences", "transfer_refused"]),
+    (Sentence::TransferUnreachable, ["sentences", "transfer_unreachable"]),
+];
+
+/// What a context says about it.
+pub(super) struct Written {
+    pub language: Option<String>,
+    pub sentences: Option<raw_speech::Sentences>,
+    /// Of `no_input`.
+    pub prompt: Option<String>,
+    pub goodbye: Option<String>,
+}
+
+impl Resolver<'_> {
+    pub(super) fn sentences(&mut self, written: Written, context: &Path) -> Sentences {
+        let Written { language, sentences, prompt, goodbye } = written;
+        let own = sentences.unwrap_or_default();
+        let written = [
+            (Sentence::AreYouThere, prompt),
+            (Sentence::NotHeard, goodbye),
+            (Sentence::AfterHold, own.after_hold),
+            (Sentence::NotAnswered, own.not_answered),
+            (Sentence::TransferNoAnswer, own.transfer_no_answer),
+            (Sentence::TransferBusy, own.transfer_busy),
+            (Sentence::TransferRefused, own.transfer_refused),
+            (Sentence::TransferUnreachable, own.transfer_unreachable),
+        ];
+        let written = written.into_iter().filter_map(|(sentence, text)| Some((sentence, text?))).collect();
+        let tag = language.as_deref().unwrap_or(Language::English.code());
+        if !is_language(tag) {
+            let place = context.key("language");
+            let message = format!("{} is not a tag of a language", self.shown(&place, tag));
+            self.problem(&place, message, Some("write the tag of BCP 47, such as de or pt-BR".into()));
+        }
+        Sentences { language: Language::of(tag).unwrap_or_default(), written }
+    }
+}
+
+/// Tells which sentences callers would hear in English although the context's language is another.
+pub(super) fn warnings(config: &Config, root: &Node, report: &mut Report) {
+    for name in config.contexts.keys() {
+        let context = Path::default().key("contexts").key(name);
+        let place = context.key("language");
+        let Some(Node { line, kind: Kind::Scalar { value, .. } }) = root.at(&place) else { continue };
+        if value.as_str().and_then(Language::of).is_some() {
+            continue;
+        }
+        let is_missing = |[group, key]: &[&str; 2]| root.at(&context.key(group).key(key)).is_none_or(Node::is_null);
+        let missing: Vec<String> =
+            KEYS.iter().map(|(_, keys)| keys).filter(|keys| is_missing(keys)).map(|keys| keys.join(".")).collect();
+        if !missing.is_empty() {
+            let known = Language::ALL.map(Language::code).join(", ");
+            let message =
+                format!("has no sentences of the engine's own, which are heard in English: {}", missing.join(", "));
+            report.add(*line, &place, message, Some(format!("write them here; there are some in {known}")));
+        }
+    }
+}
