@@ -50,6 +50,15 @@ pub(super) struct Sentences {
     /// Where there is no such place, or none that can be reached.
     #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::TransferUnreachable)))]
     pub transfer_unreachable: Option<String>,
+    /// Where a caller is to be identified.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::EnterPin)))]
+    pub enter_pin: Option<String>,
+    /// After what a caller is asked to type.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::EndWithHash)))]
+    pub end_with_hash: Option<String>,
+    /// The same where it ends with the star key.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::EndWithStar)))]
+    pub end_with_star: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

@@ -11,7 +11,7 @@ use super::{
 use crate::sentences::{Language, Sentence, Sentences};
 
 /// Where a sentence is written, below its context. An attendant's own are options of the model.
-const KEYS: [(Sentence, [&str; 2]); 11] = [
+const KEYS: [(Sentence, [&str; 2]); 14] = [
     (Sentence::Apology, ["on_failure", "say"]),
     (Sentence::Moment, ["fillers", "moment"]),
     (Sentence::Patience, ["fillers", "patience"]),
@@ -23,6 +23,9 @@ const KEYS: [(Sentence, [&str; 2]); 11] = [
     (Sentence::TransferBusy, ["sentences", "transfer_busy"]),
     (Sentence::TransferRefused, ["sentences", "transfer_refused"]),
     (Sentence::TransferUnreachable, ["sentences", "transfer_unreachable"]),
+    (Sentence::EnterPin, ["sentences", "enter_pin"]),
+    (Sentence::EndWithHash, ["sentences", "end_with_hash"]),
+    (Sentence::EndWithStar, ["sentences", "end_with_star"]),
 ];
 
 /// What a context says about it.
@@ -47,6 +50,9 @@ impl Resolver<'_> {
             (Sentence::TransferBusy, own.transfer_busy),
             (Sentence::TransferRefused, own.transfer_refused),
             (Sentence::TransferUnreachable, own.transfer_unreachable),
+            (Sentence::EnterPin, own.enter_pin),
+            (Sentence::EndWithHash, own.end_with_hash),
+            (Sentence::EndWithStar, own.end_with_star),
         ];
         let written = written.into_iter().filter_map(|(sentence, text)| Some((sentence, text?))).collect();
         let tag = language.as_deref().unwrap_or(Language::English.code());

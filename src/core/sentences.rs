@@ -73,6 +73,11 @@ pub enum Sentence {
     TransferBusy,
     TransferRefused,
     TransferUnreachable,
+    /// The caller is to identify themselves.
+    EnterPin,
+    /// How keys come to their end; follows what is asked for.
+    EndWithHash,
+    EndWithStar,
     /// An attendant greets.
     Hello,
     /// An attendant has heard nothing that it knows.
@@ -82,7 +87,7 @@ pub enum Sentence {
 }
 
 impl Sentence {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::Apology,
         Self::Moment,
         Self::Patience,
@@ -94,6 +99,9 @@ impl Sentence {
         Self::TransferBusy,
         Self::TransferRefused,
         Self::TransferUnreachable,
+        Self::EnterPin,
+        Self::EndWithHash,
+        Self::EndWithStar,
         Self::Hello,
         Self::NotUnderstood,
         Self::DidNotWork,
@@ -116,6 +124,9 @@ impl Sentence {
             Self::TransferBusy => &TRANSFER_BUSY,
             Self::TransferRefused => &TRANSFER_REFUSED,
             Self::TransferUnreachable => &TRANSFER_UNREACHABLE,
+            Self::EnterPin => &ENTER_PIN,
+            Self::EndWithHash => &END_WITH_HASH,
+            Self::EndWithStar => &END_WITH_STAR,
             Self::Hello => &HELLO,
             Self::NotUnderstood => &NOT_UNDERSTOOD,
             Self::DidNotWork => &DID_NOT_WORK,
@@ -274,6 +285,42 @@ const TRANSFER_UNREACHABLE: Texts = [
     "आपकी कॉल नहीं जोड़ी जा सकी: वहाँ संपर्क नहीं हो पा रहा है। क्या आपकी कोई और सहायता की जा सकती है?",
     "لم أتمكن من تحويل مكالمتك: لا يمكن الوصول إلى الوجهة. هل يمكنني مساعدتك في شيء آخر؟",
     "Jeg kunne ikke sette deg over: mottakeren kan ikke nås. Kan jeg hjelpe deg med noe annet?",
+];
+const ENTER_PIN: Texts = [
+    "Please enter your PIN on the keys of your telephone.",
+    "Bitte geben Sie Ihre PIN über die Telefontasten ein.",
+    "Introduzca su PIN con las teclas del teléfono, por favor.",
+    "Veuillez saisir votre code PIN sur les touches de votre téléphone.",
+    "Digiti il suo PIN sui tasti del telefono, per favore.",
+    "Por favor, introduza o seu PIN nas teclas do telefone.",
+    "Toets alstublieft uw pincode in op uw telefoon.",
+    "कृपया अपने फ़ोन की कुंजियों से अपना पिन डालिए।",
+    "يُرجى إدخال رقمك السري باستخدام مفاتيح الهاتف.",
+    "Vennligst tast inn PIN-koden din på telefonen.",
+];
+const END_WITH_HASH: Texts = [
+    "Finish with the hash key.",
+    "Schließen Sie mit der Rautetaste ab.",
+    "Termine con la tecla almohadilla.",
+    "Terminez par la touche dièse.",
+    "Termini con il tasto cancelletto.",
+    "Termine com a tecla cardinal.",
+    "Sluit af met het hekje.",
+    "अंत में हैश कुंजी दबाइए।",
+    "ثم اضغط مفتاح المربع.",
+    "Avslutt med firkanttasten.",
+];
+const END_WITH_STAR: Texts = [
+    "Finish with the star key.",
+    "Schließen Sie mit der Sterntaste ab.",
+    "Termine con la tecla asterisco.",
+    "Terminez par la touche étoile.",
+    "Termini con il tasto asterisco.",
+    "Termine com a tecla asterisco.",
+    "Sluit af met het sterretje.",
+    "अंत में तारा कुंजी दबाइए।",
+    "ثم اضغط مفتاح النجمة.",
+    "Avslutt med stjernetasten.",
 ];
 const HELLO: Texts = [
     "Hello. How can I help you?",

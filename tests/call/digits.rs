@@ -1,14 +1,15 @@
 //! Digits that a tool asks the caller for.
 
-use crate::call::stage::{AGENT, Stage, approved_tool};
+use crate::call::stage::{AGENT, Stage, approved_tool, rules};
 use bytes::Bytes;
 use offhook_core::{
     call::{AgentCommand, AgentEvent, AgentTraits, CallRules, Clips, Input, LegEvent, Measure, Output, Reply, key_of},
     gate::{AuthState, Category},
+    sentences::{Language, Sentences},
     tool::{DigitPlan, DigitPurpose, ToolOutcome, ToolSpec},
 };
 use serde_json::json;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 fn plan(purpose: DigitPurpose) -> ToolOutcome {
     ToolOutcome::Collect(DigitPlan {
@@ -25,7 +26,7 @@ fn plan(purpose: DigitPurpose) -> ToolOutcome {
 fn collecting(purpose: DigitPurpose, tools: impl IntoIterator<Item = ToolSpec>) -> Stage {
     let mut stage = Stage::with_tools(tools.into_iter().chain([approved_tool("collect")]));
     stage.caller_tells("Hello.").only_calls("provider-1", "collect", "{}").finishes("collect", plan(purpose));
-    assert_eq!(stage.told_to_say(), ["Ask for the number."]);
+    assert_eq!(stage.told_to_say(), ["Ask for the number. Finish with the hash key."]);
     stage.agent_tells("question", "Your number please.");
     stage
 }
@@ -34,6 +35,16 @@ fn types(stage: &mut Stage, keys: &str) {
     for key in keys.chars() {
         stage.leg(LegEvent::Digit(key)).after(100);
     }
+}
+
+#[test]
+fn a_pin_is_asked_for_in_the_language_of_the_context() {
+    let sentences = Arc::new(Sentences::of(Language::Dutch));
+    let mut stage = Stage::with_rules_and_tools(CallRules { sentences, ..rules() }, [approved_tool("collect")]);
+    let ToolOutcome::Collect(of_number) = plan(DigitPurpose::Pin) else { unreachable!() };
+    let of_pin = ToolOutcome::Collect(DigitPlan { prompt: None, terminator: Some('*'), ..of_number });
+    stage.caller_tells("Hallo.").only_calls("provider-1", "collect", "{}").finishes("collect", of_pin);
+    assert_eq!(stage.told_to_say(), ["Toets alstublieft uw pincode in op uw telefoon. Sluit af met het sterretje."]);
 }
 
 #[test]

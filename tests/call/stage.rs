@@ -256,8 +256,13 @@ impl Stage {
 
     /// The same with these tools, the caller patient for an hour.
     pub fn with_tools(tools: impl IntoIterator<Item = ToolSpec>) -> Self {
+        Self::with_rules_and_tools(rules(), tools)
+    }
+
+    /// The same by other rules.
+    pub fn with_rules_and_tools(rules: CallRules, tools: impl IntoIterator<Item = ToolSpec>) -> Self {
         let opening = Opening { caller_known: true, pin: Some("2468".to_owned().into()), ..Opening::default() };
-        let patient = CallRules { no_input_after: Duration::from_secs(3_600), ..rules() };
+        let patient = CallRules { no_input_after: Duration::from_secs(3_600), ..rules };
         let mut stage = Self::cast(patient, tools, PolicyRules::default(), opening);
         stage.leg(LegEvent::Up).agent(AgentEvent::Ready).reply("greeting", 500).after(600);
         stage

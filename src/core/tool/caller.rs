@@ -63,7 +63,7 @@ impl Tool for CollectDigits {
         let secure = arguments.get("secure").and_then(Value::as_bool).unwrap_or(false);
         let terminator = text(arguments, "terminator").and_then(|key| key.chars().next()).filter(|key| *key != 'n');
         let plan = DigitPlan {
-            prompt: text(arguments, "prompt").map(|prompt| asked(&prompt, terminator)),
+            prompt: text(arguments, "prompt"),
             min: number("min_digits", 1).min(max),
             max,
             terminator,
@@ -89,7 +89,7 @@ impl Tool for VerifyPin {
 
     fn run(&self, _: Approved, _: &CallFacts) -> BoxFuture<'static, ToolOutcome> {
         let plan = DigitPlan {
-            prompt: Some(asked("Ask the caller to type their PIN.", Some('#'))),
+            prompt: None,
             min: 1,
             max: DIGITS_MAX as usize,
             terminator: Some('#'),
@@ -97,15 +97,6 @@ impl Tool for VerifyPin {
             purpose: DigitPurpose::Pin,
         };
         std::future::ready(ToolOutcome::Collect(plan)).boxed()
-    }
-}
-
-/// What the agent is told to ask for.
-fn asked(prompt: &str, terminator: Option<char>) -> String {
-    match terminator {
-        Some('#') => format!("{prompt} They finish with the hash key."),
-        Some('*') => format!("{prompt} They finish with the star key."),
-        _ => prompt.to_owned(),
     }
 }
 

@@ -89,7 +89,7 @@ pub struct Message {
 /// How digits are asked of the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigitPlan {
-    /// What the agent says to ask for them.
+    /// What the agent says to ask for them, without how they end. Nothing for a PIN, which is asked for by the engine's own sentence.
     pub prompt: Option<String>,
     pub min: usize,
     pub max: usize,

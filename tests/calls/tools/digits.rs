@@ -89,7 +89,7 @@ async fn a_pin_opens_what_is_private_and_is_told_to_nobody() {
     scene.server.wait_until("the caller's voice", |_| sent(&scene).time_of(CALLER_HZ) >= ms(500)).await;
     asks(&scene, "verify_pin", json!({})).await;
     let question = scene.server.received_of("response.create").pop().expect("asked to speak");
-    assert!(question["response"]["instructions"].as_str().is_some_and(|text| text.contains("type their PIN")));
+    assert!(question["response"]["instructions"].as_str().is_some_and(|text| text.contains("enter your PIN")));
     let from = sent(&scene).length();
     for key in PIN.chars() {
         let length = sent(&scene).length() + ms(150);

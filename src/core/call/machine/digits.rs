@@ -3,6 +3,7 @@
 use super::{CallMachine, Phase, Timer};
 use crate::{
     call::{agent::key_note, record::Note, words::Output},
+    sentences::Sentence,
     tool::{DigitPlan, DigitPurpose, ToolCallId, ToolError, ToolOutcome},
 };
 use serde_json::json;
@@ -76,11 +77,27 @@ impl CallMachine {
         }
         self.actions.extend(id, now + COLLECT_MAX);
         self.arm_tool_timer();
-        let prompt = plan.prompt.clone();
+        let question = self.question_of(&plan);
         self.capture = Some(Capture { id, plan, digits: String::new() });
-        if let Some(prompt) = prompt {
-            self.say(&prompt, now, out);
+        if let Some(question) = question {
+            self.say(&question, now, out);
         }
+    }
+
+    /// What the caller is asked to type, and the key that ends it.
+    fn question_of(&self, plan: &DigitPlan) -> Option<String> {
+        let sentences = &self.plan.rules.sentences;
+        let asked = match (&plan.prompt, &plan.purpose) {
+            (Some(prompt), _) => prompt,
+            (None, DigitPurpose::Pin) => sentences.get(Sentence::EnterPin),
+            (None, DigitPurpose::Plain | DigitPurpose::Secure) => return None,
+        };
+        let end = match plan.terminator {
+            Some('#') => sentences.get(Sentence::EndWithHash),
+            Some('*') => sentences.get(Sentence::EndWithStar),
+            _ => return Some(asked.to_owned()),
+        };
+        Some(format!("{asked} {end}"))
     }
 
     /// The tool that asked for digits has its outcome by another way: it took too long.
