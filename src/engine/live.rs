@@ -3,6 +3,7 @@
 use super::{ears::Tap, generation::Generation};
 use crate::{
     call::{EndReason, Note},
+    config::Destination,
     facts::{CallFacts, CallId},
     http::{ActiveCall, CallHead, CallsView, EndedCall, Levels, LiveEntry, NoListening, NoTransfer, NoWriting},
     records::{Counts, Entry, Event, Speeches, Used},
@@ -162,11 +163,10 @@ impl LiveCalls {
         true
     }
 
-    /// Where the caller of a call can be sent to, each with what is said of it; `None`: it does not run, or nobody can be sent.
-    pub fn destinations(&self, call: CallId) -> Option<BTreeMap<String, String>> {
+    /// Where the caller of a call can be sent to; `None`: it does not run, or nobody can be sent.
+    pub fn destinations(&self, call: CallId) -> Option<BTreeMap<String, Destination>> {
         let generation = self.lock().live.get(&call)?.doors.transfers.clone()?;
-        let destinations = generation.config.destinations.iter();
-        Some(destinations.map(|(name, destination)| (name.clone(), destination.description.clone())).collect())
+        Some(generation.config.destinations.clone())
     }
 
     /// Sends the caller of a call somewhere once the agent has spoken out.

@@ -3,7 +3,7 @@
 use super::{Shared, Source, calls};
 use crate::{
     asterisk::events::AriState,
-    config::{Config, Context, Named, ProviderConfig},
+    config::{Config, Context, Destination, Named, ProviderConfig},
     doctor,
     facts::CallId,
     http::{
@@ -80,7 +80,7 @@ impl EngineView for View {
         self.0.live.listen(id)
     }
 
-    fn destinations(&self, id: CallId) -> Option<BTreeMap<String, String>> {
+    fn destinations(&self, id: CallId) -> Option<BTreeMap<String, Destination>> {
         self.0.live.destinations(id)
     }
 

@@ -16,6 +16,7 @@ mod waveform;
 use super::{serve::Peer, *};
 use crate::{
     call::EndReason,
+    config::{Destination, Place, RingGroup, Way},
     connections::ConnectionTable,
     facts::{CallId, Direction},
     records::{Cost, Counts, Entry, Event, Reader, Used},

@@ -6,6 +6,7 @@ pub use registry::{AuditLine, RegisteredTool, TenantTools, ToolFigures, ToolPoli
 
 use crate::{
     call::EndReason,
+    config::Destination,
     facts::{CallId, Direction},
     records::{Counts, Entry, Used},
     telemetry::ProviderFigures,
@@ -34,9 +35,8 @@ pub trait EngineView: Send + Sync + 'static {
     /// # Errors
     /// It does not run, or too many listen to it.
     fn listen(&self, id: CallId) -> Result<mpsc::Receiver<Bytes>, NoListening>;
-    /// Where the caller of a running call can be sent to, each with what is said of it; `None`: it does not run, or the
-    /// engine has only its audio.
-    fn destinations(&self, id: CallId) -> Option<BTreeMap<String, String>>;
+    /// Where the caller of a running call can be sent to; `None`: it does not run, or the engine has only its audio.
+    fn destinations(&self, id: CallId) -> Option<BTreeMap<String, Destination>>;
     /// Sends the caller of a running call somewhere, once the agent has spoken out. What becomes of it, the call tells.
     ///
     /// # Errors

@@ -313,7 +313,9 @@ async fn destinations(State(app): State<App>, Id(call): Id) -> Response {
     if app.view.story(call, u64::MAX).is_none() {
         return not_running();
     }
-    Json(app.view.destinations(call).unwrap_or_default()).into_response()
+    let destinations = app.view.destinations(call).unwrap_or_default().into_iter();
+    let told = destinations.map(|(name, destination)| (name, destination.description));
+    Json(told.collect::<BTreeMap<_, _>>()).into_response()
 }
 
 async fn send_on(State(app): State<App>, who: Who, Id(call): Id, Body(wish): Body<Transfer>) -> Response {

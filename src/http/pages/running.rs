@@ -6,6 +6,7 @@ use super::{
     shell, story, text,
 };
 use crate::{
+    config::{Destination, Way},
     facts::CallId,
     http::{
         api::{
@@ -155,7 +156,12 @@ fn send(app: &App, who: &Who, call: &ActiveCall) -> Markup {
                     (shell::csrf(who))
                     label for="destination" { (text::TRANSFER_TO) }
                     select #destination name="destination" required {
-                        @for (name, description) in &destinations { option value=(name) { (name) ": " (description) } }
+                        @for (name, Destination { description, way }) in &destinations {
+                            option value=(name) {
+                                (name) ": " (description)
+                                @if matches!(way, Way::Dialplan(_)) { (text::FOR_GOOD) }
+                            }
+                        }
                     }
                     p { (text::TRANSFER_HELP) }
                     button { (text::TRANSFER_NOW) }

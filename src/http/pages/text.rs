@@ -129,7 +129,10 @@ pub const ENDED_BEFORE: &str = "the call ended before an answer";
 pub const NO_ANSWER: &str = "no answer of its own";
 pub const TRANSFER: &str = "Transfer";
 pub const TRANSFER_TO: &str = "Send the caller to";
-pub const TRANSFER_HELP: &str = "The agent speaks out first. Where nobody answers, the caller comes back to it.";
+pub const TRANSFER_HELP: &str = "The agent finishes speaking first. Where nobody answers, the caller comes back to it; but a place in the \
+                                 dialplan keeps its callers, whatever becomes of them there.";
+/// After the description of such a place.
+pub const FOR_GOOD: &str = " (in the dialplan, for good)";
 pub const TRANSFER_NOW: &str = "Transfer now";
 pub const WRITTEN: &str = "in writing";
 pub const WRITE: &str = "What the caller says";

@@ -353,9 +353,16 @@ async fn an_operator_sends_a_caller_to_a_destination_of_the_configuration_and_no
     let login = desk.log_in(Role::Operator).await;
     let live = get(&desk, &login, "/api/v1/live").await.json();
     let id = live["active"][0]["id"].as_str().unwrap().to_owned();
-    assert!(get(&desk, &login, &format!("/live/{id}")).await.text.contains("people: Those who know better"));
+    // Whether they can come back is told where it is decided.
+    let page = get(&desk, &login, &format!("/live/{id}")).await.text;
+    assert!(
+        page.contains("people: Those who know better (in the dialplan, for good)<") && page.contains("desk: The desk<")
+    );
     let path = format!("/api/v1/live/{id}/transfer");
-    assert_eq!(get(&desk, &login, &path).await.json(), json!({ "people": "Those who know better" }));
+    assert_eq!(
+        get(&desk, &login, &path).await.json(),
+        json!({ "people": "Those who know better", "desk": "The desk" })
+    );
     let headers = [("cookie", &*login.cookie), ("x-csrf-token", &*login.csrf), ("content-type", "application/json")];
     for (path, body, status) in [
         (&path, r#"{"destination":"people"}"#, StatusCode::ACCEPTED),

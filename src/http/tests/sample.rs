@@ -111,9 +111,13 @@ impl EngineView for Sample {
         Ok(heard)
     }
 
-    fn destinations(&self, id: CallId) -> Option<BTreeMap<String, String>> {
+    fn destinations(&self, id: CallId) -> Option<BTreeMap<String, Destination>> {
         let runs = self.calls.active.iter().any(|active| active.call.id == id);
-        runs.then(|| BTreeMap::from([("people".into(), "Those who know better".into())]))
+        let place = Place { context: "people".into(), extension: "s".into(), priority: 1 };
+        let group = RingGroup { endpoints: vec!["PJSIP/desk".into()], limit: Duration::from_secs(20) };
+        let people = Destination { description: "Those who know better".into(), way: Way::Dialplan(place) };
+        let desk = Destination { description: "The desk".into(), way: Way::Dial(group) };
+        runs.then(|| BTreeMap::from([("people".into(), people), ("desk".into(), desk)]))
     }
 
     fn transfer(&self, id: CallId, destination: &str, _: &str) -> Result<(), NoTransfer> {
