@@ -9,7 +9,7 @@ use crate::calls::{
         offhook::{Launch, Offhook, Place},
         phone::Phone,
         project,
-        stages::{Server, voice, writes},
+        stages::{Asked, Server, voice, writes},
     },
     ms,
     pipeline::wait_for_a_pause,
@@ -79,7 +79,39 @@ async fn a_caller_with_free_words_is_answered_or_asked_again() {
     }
 }
 
+/// A caller whom nobody takes, and who then says nothing more, hears no English: neither of the transfer nor of the end.
+async fn a_context_of_another_language_says_nothing_in_english() {
+    let whisper = Server::start(|asked| writes(asked, "I would like to talk to a person, please.")).await;
+    let piper = Server::start(|asked| voice::speaks(asked, AGENT_HZ, ms(400))).await;
+    let asterisk = Asterisk::start(Options::default()).await;
+    let place = Place::free();
+    let changed = [
+        ("    provider: attendant\n", "    provider: attendant\n    language: de\n"),
+        ("      say: Are you still there?\n", ""),
+        ("Local/reception@offhook-transfer", "Local/declines@lab-targets"),
+    ];
+    let yaml = changed.iter().fold(shipped(&place), |yaml, (theirs, ours)| {
+        assert_eq!(yaml.matches(theirs).count(), 1, "{theirs} in config/neural.yaml");
+        yaml.replace(theirs, ours)
+    });
+    let mut env = asterisk.environment();
+    env.extend([("WHISPER", whisper.address.to_string()), ("PIPER", piper.address.to_string())]);
+    let offhook = Offhook::launch(place, &yaml, Launch { env: &env, ..Launch::default() }).await;
+    offhook.wait_ready(true).await;
+    let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(120_000))).await;
+    phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    wait_for_a_pause(&phone).await;
+    phone.say(speech(ms(1_500))).await;
+    for begins in ["Ich konnte Sie nicht verbinden", "Sind Sie noch da?", "Ich kann Sie nicht hören"] {
+        let said = |asked: &[Asked]| asked.iter().any(|clause| clause.text().starts_with(begins));
+        piper.until(&format!("{begins:?} is said"), said).await;
+    }
+    assert_eq!(offhook.wait_end_reason(SOON).await, "no_input");
+    asterisk.wait_empty(SOON).await;
+}
+
 crate::scenes! {
     both:
-        a_caller_with_free_words_is_answered_or_asked_again;
+        a_caller_with_free_words_is_answered_or_asked_again,
+        a_context_of_another_language_says_nothing_in_english;
 }
