@@ -97,8 +97,12 @@ async fn a_server_of_the_reference_library_speaks_with_the_voice_that_is_asked_f
 #[tokio::test]
 async fn a_refusal_of_the_reference_library_is_a_fault_that_does_not_repeat_the_text() {
     let server = WyomingServer::start("speaking");
-    for (options, text) in [(json!({}), "say nothing"), (json!({ "voice": "missing" }), "say hello")] {
+    for (options, text, told) in [
+        (json!({}), "say nothing", "the service reports an error (no_voice)"),
+        (json!({ "voice": "high", "speaker": "ada" }), "say nothing", "the service reports an error (no_voice)"),
+        (json!({ "voice": "missing" }), "say hello", "the service has no voice missing; it has high"),
+    ] {
         let fault = clause(&server.address, options, text).await.expect_err("a refusal");
-        assert_eq!(fault.to_string(), "the service answered 500 (no_voice)");
+        assert_eq!(fault.to_string(), told);
     }
 }

@@ -38,6 +38,9 @@ pub enum Fault {
     /// HTTP status, and the service's own word for the fault.
     #[error("the service answered {status}{}", .code.as_deref().map(|code| format!(" ({code})")).unwrap_or_default())]
     Refused { status: u16, code: Option<String>, retry_after: Option<Duration> },
+    /// By a protocol that has no status: the service's own word for the fault.
+    #[error("the service reports an error{}", .code.as_deref().map(|code| format!(" ({code})")).unwrap_or_default())]
+    Reported { code: Option<String> },
     #[error("it took longer than {} s", .0.as_secs_f32())]
     Slow(Duration),
     /// Before it had done what it was asked for.
@@ -60,7 +63,7 @@ impl Fault {
     pub const fn label(&self) -> &'static str {
         match self {
             Self::Unreachable(_) => "unreachable",
-            Self::Refused { .. } => "refused",
+            Self::Refused { .. } | Self::Reported { .. } => "refused",
             Self::Slow(_) => "slow",
             Self::Closed(_) => "closed",
             Self::NoPlace(_) => "no_place",
@@ -74,6 +77,7 @@ impl Fault {
             Self::Refused { status, code, .. } => {
                 matches!(status, 408 | 425 | 429 | 500..) && code.as_deref().and_then(lasting).is_none()
             }
+            Self::Reported { code } => code.as_deref().and_then(lasting).is_none(),
             Self::Unreachable(_) | Self::Slow(_) | Self::Closed(_) | Self::NoPlace(_) => true,
             Self::TooLarge(_) | Self::Garbage(_) => false,
         }
@@ -90,7 +94,7 @@ impl Fault {
 
     /// What it means for a call whose agent depends on the service.
     pub fn loss(&self) -> AgentLoss {
-        if let Self::Refused { code: Some(code), .. } = self
+        if let Self::Refused { code: Some(code), .. } | Self::Reported { code: Some(code) } = self
             && let Some(loss) = lasting(code)
         {
             return loss;
@@ -99,7 +103,9 @@ impl Fault {
             Self::Refused { status: 401 | 403, .. } => AgentLoss::Unauthorized,
             Self::Refused { status: 402, .. } => AgentLoss::Quota,
             Self::Refused { status: 429 | 503, .. } | Self::NoPlace(_) => AgentLoss::Throttled,
-            Self::Refused { status: 500.., .. } | Self::Unreachable(_) | Self::Slow(_) => AgentLoss::Unreachable,
+            Self::Refused { status: 500.., .. } | Self::Reported { .. } | Self::Unreachable(_) | Self::Slow(_) => {
+                AgentLoss::Unreachable
+            }
             Self::Refused { .. } => AgentLoss::Handshake,
             Self::Closed(_) => AgentLoss::Closed,
             Self::TooLarge(_) | Self::Garbage(_) => AgentLoss::Protocol,

@@ -70,7 +70,7 @@ impl Event {
     /// Why the other side cannot do it, if that is what this says. Its sentence may repeat what was said.
     pub fn fault(&self) -> Option<Fault> {
         let code = || self.text("code").and_then(super::code);
-        (self.kind == "error").then(|| Fault::Refused { status: 500, code: code(), retry_after: None })
+        (self.kind == "error").then(|| Fault::Reported { code: code() })
     }
 
     fn encode(&self) -> Vec<u8> {
@@ -246,8 +246,8 @@ mod tests {
     #[test]
     fn a_fault_is_told_by_its_code_and_never_by_its_sentence() {
         let fault = |code: &str| Event::new("error", json!({ "text": "heard: my name", "code": code })).fault();
-        assert_eq!(fault("no_model").unwrap().to_string(), "the service answered 500 (no_model)");
-        assert_eq!(fault("heard: my name").unwrap().to_string(), "the service answered 500");
+        assert_eq!(fault("no_model").unwrap().to_string(), "the service reports an error (no_model)");
+        assert_eq!(fault("heard: my name").unwrap().to_string(), "the service reports an error");
         assert_eq!(Event::new("pong", json!({})).fault(), None);
     }
 

@@ -76,6 +76,8 @@ pub enum VoiceError {
     TooSlow(Duration),
     #[error("the text is longer than {0} characters")]
     TooLong(usize),
+    #[error("the service has no voice {wanted}; it has {there}")]
+    NoSuchVoice { wanted: String, there: String },
     #[error(transparent)]
     Remote(#[from] Fault),
     #[error("the answer is no sound: {0}")]
@@ -90,6 +92,7 @@ impl From<VoiceError> for Fault {
             VoiceError::Remote(fault) => fault,
             VoiceError::TooSlow(limit) => Self::Slow(limit),
             VoiceError::Missing | VoiceError::Run(_) | VoiceError::Failed(_) => Self::Unreachable(error.to_string()),
+            VoiceError::NoSuchVoice { .. } => Self::Reported { code: Some("no_such_voice".into()) },
             VoiceError::TooLong(_) => Self::Garbage("the text is too long for it"),
             VoiceError::NoSound(_) | VoiceError::OtherContent(_) => Self::Garbage("no sound"),
         }
@@ -107,7 +110,7 @@ impl VoiceError {
             Self::TooSlow(_) => "slow",
             Self::Remote(Fault::Slow(_)) => "slow",
             Self::Remote(Fault::Unreachable(_) | Fault::Closed(_)) => "unreachable",
-            Self::Remote(Fault::Refused { .. }) => "refused",
+            Self::Remote(Fault::Refused { .. } | Fault::Reported { .. }) | Self::NoSuchVoice { .. } => "refused",
             Self::Remote(Fault::NoPlace(_)) => "no_place",
             Self::Remote(Fault::TooLarge(_) | Fault::Garbage(_)) | Self::NoSound(_) | Self::OtherContent(_) => {
                 "no_sound"
@@ -135,6 +138,8 @@ impl VoiceError {
                 "the account has no more quota, or the service is asked too fast"
             }
             Self::Remote(Fault::Refused { status: 500.., .. }) => "the service has a fault; try again later",
+            Self::Remote(Fault::Reported { .. }) => "its own log says more; check voice, speaker and language",
+            Self::NoSuchVoice { .. } => "name one that it has, or leave `voice` out",
             Self::Remote(Fault::Refused { .. }) => "check model, voice and response_format",
             Self::Remote(Fault::TooLarge(_) | Fault::Garbage(_)) | Self::NoSound(_) | Self::OtherContent(_) => {
                 "the service has to answer with 16-bit mono; check base_url and response_format"

@@ -24,10 +24,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
+use tokio::time::timeout;
 
 const ADDRESS: &str = "127.0.0.1:10200";
 /// No server names a limit. Some render a sentence as a whole, and this one takes them seconds.
 const CHARS_MAX: usize = 4_000;
+/// For a server that has just refused to say which voices it has; a caller may be waiting for the next voice of a list.
+const DESCRIBE_MAX: Duration = Duration::from_millis(500);
+/// As many names as a line of a log holds, each as long as Piper's are at most.
+const VOICES_SHOWN: usize = 10;
+const NAME_CHARS_MAX: usize = 64;
 
 pub(super) const KIND: VoiceKind = VoiceKind {
     kind: "wyoming_speech",
@@ -108,13 +114,48 @@ impl Service for Wyoming {
 
     fn sounds(&self, text: String, _: Format, first: Duration) -> Sounds {
         let (address, request) = (self.0.address.clone(), self.synthesize(&text));
+        let voice = self.0.voice.clone();
         stream::limited(text, CHARS_MAX, first, async move |_| {
             let mut server = Connection::connect(&address).await?;
             server.send(&request).await?;
-            let format = begin(&mut server).await?;
+            let format = match begin(&mut server).await {
+                // It says that it cannot, and not that it is because of the voice.
+                Err(error @ VoiceError::Remote(Fault::Reported { .. } | Fault::Closed(_))) => {
+                    return Err(lacks(&address, voice).await.unwrap_or(error));
+                }
+                begun => begun?,
+            };
             Ok(stream::raw(try_unfold(server, next).boxed(), format))
         })
     }
+}
+
+/// Asks a server that has refused which voices it has: whether the wanted one is missing.
+async fn lacks(address: &str, wanted: Option<String>) -> Option<VoiceError> {
+    let wanted = wanted?;
+    let asked = async {
+        let mut server = Connection::connect(address).await?;
+        server.send(&Event::new("describe", Value::Null)).await?;
+        loop {
+            let event = server.next().await?;
+            if event.kind == "info" {
+                return Ok::<_, Fault>(event.data);
+            }
+        }
+    };
+    let info = timeout(DESCRIBE_MAX, asked).await.ok()?.ok()?;
+    let programs = info.get("tts").and_then(Value::as_array).into_iter().flatten();
+    let voices = programs.filter_map(|program| program["voices"].as_array()).flatten();
+    let there: Vec<&str> =
+        voices.filter(|voice| voice["installed"] != false).filter_map(|voice| voice["name"].as_str()).collect();
+    if there.is_empty() || there.contains(&&*wanted) {
+        return None;
+    }
+    let shown = there.iter().take(VOICES_SHOWN).map(|name| name.chars().take(NAME_CHARS_MAX).collect::<String>());
+    let more = there.len().saturating_sub(VOICES_SHOWN);
+    let more = (more > 0).then(|| format!("{more} others"));
+    let there = shown.chain(more).collect::<Vec<_>>().join(", ");
+    Some(VoiceError::NoSuchVoice { wanted, there })
 }
 
 /// Waits until the sound begins, and for its format.

@@ -13,6 +13,7 @@ import sys
 from wyoming.asr import Transcribe, Transcript, TranscriptChunk, TranscriptStart, TranscriptStop
 from wyoming.audio import AudioChunk, AudioStart, AudioStop
 from wyoming.error import Error
+from wyoming.info import Attribution, Describe, Info, TtsProgram, TtsVoice
 from wyoming.server import AsyncEventHandler
 from wyoming.tts import Synthesize
 
@@ -62,8 +63,23 @@ class Listener(AsyncEventHandler):
         return STREAMING
 
 
+def program(kind, name, **more):
+    nobody = Attribution(name="", url="")
+    return kind(name=name, attribution=nobody, description=None, version=None, **more)
+
+
+# One that could be fetched is not there.
+VOICES = [
+    program(TtsVoice, "high", installed=True, languages=["en"]),
+    program(TtsVoice, "missing", installed=False, languages=["en"]),
+]
+
+
 class Speaker(AsyncEventHandler):
     async def handle_event(self, event):
+        if Describe.is_type(event.type):
+            await self.write_event(Info(tts=[program(TtsProgram, "tones", installed=True, voices=VOICES)]).event())
+            return True
         if not Synthesize.is_type(event.type):
             await self.write_event(Error(text="what is that?", code="no_request").event())
             return False

@@ -140,7 +140,7 @@ async fn what_is_no_answer_is_a_fault() {
         let error = json!({ "text": "cannot load the model for: Ein Taxi.", "code": "no_model" });
         server.send(&Event::new("error", error)).await.unwrap();
     }
-    assert_eq!(call_.fault().await.to_string(), "the service answered 500 (no_model)");
+    assert_eq!(call_.fault().await.to_string(), "the service reports an error (no_model)");
 }
 
 #[tokio::test]
