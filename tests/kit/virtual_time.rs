@@ -109,8 +109,8 @@ const SCENE: &str = "scene-";
 const UNTRACKED_THREADS: [&str; 2] = ["mcp", "tokio-rt-worker"];
 /// How often they are looked for, in ticks.
 const UNTRACKED_EVERY: u32 = 50;
-/// A thread has its name, in real time, though the machine is busy: that is the first thing that it does.
-const NAMED_WITHIN: Duration = Duration::from_secs(2);
+/// A thread has its name within this part of [`Limits::still`], though the machine is busy: that is the first thing that it does.
+const NAMED_WITHIN: u32 = 4;
 
 const UNTRACKED: &str = "threads work beside the clock, which does not know of them:";
 const RAN_AWAY: &str =
@@ -250,7 +250,7 @@ pub fn run_within<S: FnOnce() -> F, F: Future<Output = ()>>(limits: Limits, scen
     CURRENT.set(Some(this.clone()));
     scenes().push(this.clone());
     let played = catch_unwind(AssertUnwindSafe(|| runtime.block_on(play(&this, scene))));
-    let untracked = untracked_threads(number);
+    let untracked = untracked_threads(&this);
     write_down(&this.name);
     this.goes_on();
     // Also where work outside never ends.
@@ -277,7 +277,7 @@ async fn play<F: Future<Output = ()>>(this: &Scene, scene: impl FnOnce() -> F) {
             ticks.tick().await;
             this.ticks(begun.elapsed());
             if tick % UNTRACKED_EVERY == UNTRACKED_EVERY - 1 {
-                let untracked = untracked_threads(this.number);
+                let untracked = untracked_threads(this);
                 assert!(untracked.is_empty(), "{}: {UNTRACKED} {untracked:?}; {}", this.name, this.state());
             }
             assert!(begun.elapsed() < this.limits.clock, "{}: {RAN_AWAY}; {}", this.name, this.state());
@@ -475,11 +475,11 @@ impl Drop for ThreadName {
 
 /// Threads of this process that no clock knows of: those in [`UNTRACKED_THREADS`], and those that this scene made. A thread bears
 /// its maker's name until it has taken its own, so one that does is looked at again.
-fn untracked_threads(number: u64) -> Vec<String> {
+fn untracked_threads(scene: &Scene) -> Vec<String> {
     let began = real_now();
     loop {
-        let found = threads_named(number);
-        if found.is_empty() || began.elapsed() > NAMED_WITHIN {
+        let found = threads_named(scene.number);
+        if found.is_empty() || began.elapsed() > scene.limits.still / NAMED_WITHIN {
             return found;
         }
         std::thread::yield_now();
