@@ -61,7 +61,7 @@ pub struct InitArguments {
     /// The name of the agent, by which the dialplan chooses it.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// The language that it speaks, as a tag such as de or pt-BR. An attendant hears English alone.
+    /// The language of the call, as a tag such as de. An attendant hears English alone.
     #[arg(long, value_name = "TAG")]
     language: Option<String>,
     /// Its first sentence.
@@ -303,7 +303,12 @@ fn language(given: Option<String>, answers: &Answers, asker: &mut Asker) -> anyh
         (Kind::Attendant, Some(tag)) if Language::of(tag) != Some(Language::English) => {
             anyhow::bail!("--language {tag}: an attendant hears English alone; choose another --provider")
         }
-        _ => asker.checked(given, "Its language (en, de, es, fr, it, pt, nl, hi, ar, no, or another)", "en", known),
+        _ => asker.checked(
+            given,
+            "Language of the call (en, de, es, fr, it, pt, nl, hi, ar, no; for another you write offhook's sentences)",
+            "en",
+            known,
+        ),
     }
 }
 

@@ -341,11 +341,12 @@ pub(super) struct Context {
     /// The entry of `voices` that speaks what the engine says itself: notice, greeting, fillers, tools'
     /// announcements, apology and menu. Without it espeak-ng speaks what is written, in the context's language.
     pub voice: Option<String>,
-    /// The language of what the engine says itself, as a tag such as `de` or `pt-BR`. It has every sentence in en, de, es, fr,
-    /// it, pt, nl, hi, ar and no; in another language write each of them.
+    /// Language of what offhook says itself, as a tag of BCP 47 such as `de`. offhook has its sentences in en, de, es, fr, it, pt,
+    /// nl, hi, ar and no; for another language write each of them, and `offhook check` names their keys. Which language the
+    /// agent speaks, `prompt` tells it.
     #[schemars(length(min = 2, max = 35), extend("default" = Language::English.code()))]
     pub language: Option<String>,
-    /// What the engine has the agent say of itself, in words of your own.
+    /// Sentences that offhook has the agent say, in your own words.
     pub sentences: Option<Sentences>,
     /// What callers hear while they wait.
     pub fillers: Option<Fillers>,
@@ -419,10 +420,10 @@ pub(super) struct NoInput {
     /// How often the agent asks before it hangs up.
     #[schemars(range(max = 10), extend("default" = CallRules::default().no_input_prompts))]
     pub prompts: Option<u64>,
-    /// What the agent is told to say then.
+    /// Sentence that the agent says then. An attendant reads it out as it stands.
     #[schemars(length(min = 1), extend("default" = own(Sentence::AreYouThere)))]
     pub say: Option<String>,
-    /// What it is told to say before it hangs up.
+    /// Sentence that the agent says before it hangs up.
     #[schemars(length(min = 1), extend("default" = own(Sentence::NotHeard)))]
     pub goodbye: Option<String>,
 }

@@ -24,7 +24,7 @@ pub(super) struct Fillers {
     pub patience: Option<Words>,
 }
 
-/// What is said in a context that names no language.
+/// Default in a context that names no language.
 pub(super) const fn own(sentence: Sentence) -> &'static str {
     sentence.text(Language::English)
 }
@@ -32,31 +32,34 @@ pub(super) const fn own(sentence: Sentence) -> &'static str {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Sentences {
-    /// To a caller who comes back from hold.
+    /// Said before a call ends that has lasted as long as `limits.call` lets it.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::CallTooLong)))]
+    pub call_too_long: Option<String>,
+    /// Said to a caller who comes back from hold.
     #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::AfterHold)))]
     pub after_hold: Option<String>,
-    /// Where the model of a pipeline has nothing to say.
+    /// Said where the model of a pipeline has nothing to say.
     #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::NotAnswered)))]
     pub not_answered: Option<String>,
-    /// Where a transfer's destination did not answer.
+    /// Said when the destination of a transfer does not answer.
     #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::TransferNoAnswer)))]
     pub transfer_no_answer: Option<String>,
-    /// Where it was busy.
+    /// Said when the destination of a transfer is busy.
     #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::TransferBusy)))]
     pub transfer_busy: Option<String>,
-    /// Where it declined the call.
+    /// Said when the destination of a transfer declines the call.
     #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::TransferRefused)))]
     pub transfer_refused: Option<String>,
-    /// Where there is no such place, or none that can be reached.
+    /// Said when the destination of a transfer does not exist or cannot be reached.
     #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::TransferUnreachable)))]
     pub transfer_unreachable: Option<String>,
-    /// Where a caller is to be identified.
+    /// Said before a caller types a PIN.
     #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::EnterPin)))]
     pub enter_pin: Option<String>,
-    /// After what a caller is asked to type.
+    /// Said after a request for digits that end with the hash key.
     #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::EndWithHash)))]
     pub end_with_hash: Option<String>,
-    /// The same where it ends with the star key.
+    /// Said after a request for digits that end with the star key.
     #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::EndWithStar)))]
     pub end_with_star: Option<String>,
 }

@@ -29,8 +29,10 @@ pub struct Line {
 pub struct Speech {
     /// The entry of `voices`; `None` is espeak-ng in the context's language, where it is installed.
     pub voice: Option<String>,
-    /// Of what the engine says where nothing else is written.
+    /// Language of sentences that are not written.
     pub language: Language,
+    /// The context's `language` in lower case, for a voice that nobody has to configure.
+    pub tag: Option<String>,
     pub greeting_by: Greeter,
     /// Heard by everybody before anything else.
     pub notice: Option<Line>,
@@ -54,7 +56,7 @@ pub enum Greeter {
 /// The keys of one context that are about what it says.
 pub(super) struct Written {
     pub voice: Option<String>,
-    pub language: Language,
+    pub language: (Language, Option<String>),
     pub greeting_by: Option<String>,
     pub notice: Option<Words>,
     pub fillers: Option<Fillers>,
@@ -81,11 +83,11 @@ impl Resolver<'_> {
         let moment = line(fillers.moment, context.key("fillers").key("moment"));
         let patience = line(fillers.patience, context.key("fillers").key("patience"));
         let said = line(written.say, failure.key("say"));
-        let language = written.language;
+        let (language, tag) = written.language;
         let apology = self.apology(written.apology, said, language, &failure);
         let (menu, last_resort) = written.menu.map(|menu| self.menu(menu, &failure.key("menu"))).unzip();
         let (voice, menu) = (written.voice, menu.flatten());
-        (Speech { voice, language, greeting_by, notice, moment, patience, apology, menu }, last_resort)
+        (Speech { voice, language, tag, greeting_by, notice, moment, patience, apology, menu }, last_resort)
     }
 
     fn line(&mut self, Words(words): Words, path: &Path) -> Option<Line> {
@@ -93,16 +95,21 @@ impl Resolver<'_> {
             Value::String(text) => (text.as_str(), None, path.clone()),
             _ => (words.get("text")?.as_str()?, Some(words.get("file")?.as_str()?), path.key("text")),
         };
+        self.spoken(text, &text_path);
+        let file = file.map(|file| self.recording(file, &path.key("file")));
+        Some(Line { text: text.to_owned(), file })
+    }
+
+    /// What is said as it stands.
+    pub(super) fn spoken(&mut self, text: &str, path: &Path) {
         if text.trim().is_empty() {
-            self.problem(&text_path, "must not be empty", None);
+            self.problem(path, "must not be empty", None);
         }
         if let Some(placeholder) = prompt::first_placeholder(text) {
             let message = format!("{{{placeholder}}} is not filled here");
-            let hint = "it is spoken when the configuration is loaded, and is the same in every call";
-            self.problem(&text_path, message, Some(hint.into()));
+            let hint = "it is the same in every call";
+            self.problem(path, message, Some(hint.into()));
         }
-        let file = file.map(|file| self.recording(file, &path.key("file")));
-        Some(Line { text: text.to_owned(), file })
     }
 
     fn apology(

@@ -43,9 +43,9 @@ impl Language {
             [self as usize]
     }
 
-    /// By a tag of BCP 47 such as `de` or `pt-BR`; both written forms of Norwegian are read as Bokmål.
+    /// Finds a language by its tag of BCP 47, such as `de` or `pt-BR`; both written forms of Norwegian are read as Bokmål.
     pub fn of(tag: &str) -> Option<Self> {
-        let code = tag.split(['-', '_']).next()?.to_ascii_lowercase();
+        let code = tag.split('-').next()?.to_ascii_lowercase();
         let code = if matches!(&*code, "nb" | "nn") { "no" } else { &*code };
         Self::ALL.into_iter().find(|language| language.code() == code)
     }
@@ -64,6 +64,8 @@ pub enum Sentence {
     AreYouThere,
     /// The caller has said nothing for too long.
     NotHeard,
+    /// The call has lasted as long as it may.
+    CallTooLong,
     /// The caller comes back from hold.
     AfterHold,
     /// A model had nothing to say.
@@ -87,12 +89,13 @@ pub enum Sentence {
 }
 
 impl Sentence {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Apology,
         Self::Moment,
         Self::Patience,
         Self::AreYouThere,
         Self::NotHeard,
+        Self::CallTooLong,
         Self::AfterHold,
         Self::NotAnswered,
         Self::TransferNoAnswer,
@@ -118,6 +121,7 @@ impl Sentence {
             Self::Patience => &PATIENCE,
             Self::AreYouThere => &ARE_YOU_THERE,
             Self::NotHeard => &NOT_HEARD,
+            Self::CallTooLong => &CALL_TOO_LONG,
             Self::AfterHold => &AFTER_HOLD,
             Self::NotAnswered => &NOT_ANSWERED,
             Self::TransferNoAnswer => &TRANSFER_NO_ANSWER,
@@ -154,6 +158,7 @@ impl Sentences {
 /// One sentence in the order of [`Language::ALL`].
 type Texts = [&'static str; 10];
 
+// In English the first three are what the recordings say, and change only with them.
 const APOLOGY: Texts = [
     "I am sorry, we have a technical problem, and I cannot go on with this call.",
     "Es tut mir leid, wir haben ein technisches Problem, und ich kann dieses Gespräch nicht fortsetzen.",
@@ -184,11 +189,11 @@ const PATIENCE: Texts = [
     "Sigo aquí. Está tardando un poco más, no cuelgue, por favor.",
     "Je suis toujours là. Cela prend un peu plus de temps, ne quittez pas, s'il vous plaît.",
     "Sono ancora qui. Ci vuole un po' più di tempo, resti in linea, per favore.",
-    "Continuo aqui. Está a demorar um pouco mais, por favor não desligue.",
+    "Continuo aqui. Vai demorar um pouco mais. Por favor, não desligue.",
     "Ik ben er nog. Het duurt iets langer, blijft u alstublieft aan de lijn.",
     "मैं अब भी यहीं हूँ। इसमें थोड़ा और समय लग रहा है, कृपया लाइन पर बने रहिए।",
     "ما زلت معك. يستغرق الأمر وقتًا أطول قليلًا، يُرجى البقاء على الخط.",
-    "Jeg er her fortsatt. Det tar litt lengre tid, vennligst bli på linjen.",
+    "Jeg er her fortsatt. Det tar litt lengre tid, vennligst ikke legg på.",
 ];
 const ARE_YOU_THERE: Texts = [
     "Are you still there?",
@@ -196,23 +201,35 @@ const ARE_YOU_THERE: Texts = [
     "¿Sigue ahí?",
     "Êtes-vous toujours là ?",
     "È ancora in linea?",
-    "Ainda está aí?",
+    "Ainda está na linha?",
     "Bent u er nog?",
     "क्या आप अब भी लाइन पर हैं?",
-    "هل ما زلت معي؟",
+    "هل ما زلتم على الخط؟",
     "Er du der fortsatt?",
 ];
 const NOT_HEARD: Texts = [
-    "I cannot hear you, so I say goodbye now.",
+    "I cannot hear you, so I will say goodbye now.",
     "Ich kann Sie nicht hören und verabschiede mich deshalb jetzt.",
     "No le oigo, así que me despido ahora.",
     "Je ne vous entends pas, je vous dis donc au revoir.",
     "Non la sento, quindi la saluto.",
-    "Não o consigo ouvir, por isso despeço-me agora.",
-    "Ik hoor u niet, dus ik neem nu afscheid.",
-    "मुझे आपकी आवाज़ नहीं आ रही है, इसलिए अब विदा लेते हैं।",
-    "لا أسمعك، لذلك أودّعك الآن.",
-    "Jeg kan ikke høre deg, så jeg sier farvel nå.",
+    "Não consigo ouvir a sua voz, por isso vou encerrar a chamada agora.",
+    "Ik hoor u niet, dus ik beëindig nu het gesprek. Tot ziens.",
+    "मुझे आपकी आवाज़ नहीं आ रही है, इसलिए अब यह कॉल समाप्त की जा रही है।",
+    "لا أستطيع سماعك، لذلك سأنهي المكالمة الآن. مع السلامة.",
+    "Jeg kan ikke høre deg, så jeg avslutter samtalen nå. Ha det bra.",
+];
+const CALL_TOO_LONG: Texts = [
+    "This call has reached its longest time, so I have to say goodbye.",
+    "Dieses Gespräch hat seine Höchstdauer erreicht, deshalb verabschiede ich mich jetzt.",
+    "Esta llamada ha alcanzado su duración máxima, así que tengo que despedirme.",
+    "Cet appel a atteint sa durée maximale, je dois donc vous dire au revoir.",
+    "Questa chiamata ha raggiunto la durata massima, quindi devo salutarla.",
+    "Esta chamada atingiu a duração máxima, por isso vou encerrá-la agora.",
+    "Dit gesprek heeft de maximale duur bereikt, dus ik moet het nu beëindigen.",
+    "इस कॉल का अधिकतम समय पूरा हो गया है, इसलिए अब कॉल समाप्त की जा रही है।",
+    "بلغت هذه المكالمة مدتها القصوى، لذلك سأنهيها الآن. مع السلامة.",
+    "Denne samtalen har nådd maksimal lengde, så jeg må avslutte nå.",
 ];
 const AFTER_HOLD: Texts = [
     "I am still here.",
@@ -229,72 +246,72 @@ const AFTER_HOLD: Texts = [
 const NOT_ANSWERED: Texts = [
     "I am sorry, I could not answer that. Please say it once more.",
     "Es tut mir leid, darauf konnte ich nicht antworten. Bitte sagen Sie es noch einmal.",
-    "Lo siento, no he podido responder a eso. Dígalo otra vez, por favor.",
+    "Lo siento, no he podido responder a eso. ¿Puede repetirlo, por favor?",
     "Je suis désolé, je n'ai pas pu répondre. Pouvez-vous le redire, s'il vous plaît ?",
-    "Mi dispiace, non sono riuscito a rispondere. Lo dica ancora una volta, per favore.",
-    "Lamento, não consegui responder. Por favor, diga outra vez.",
+    "Mi dispiace, non ho potuto rispondere. Può ripetere, per favore?",
+    "Lamento, não consegui responder. Pode repetir, por favor?",
     "Het spijt me, daar kon ik niet op antwoorden. Zegt u het alstublieft nog een keer.",
     "क्षमा करें, इसका उत्तर नहीं मिल सका। कृपया एक बार फिर कहिए।",
-    "عذرًا، لم أتمكن من الإجابة عن ذلك. يُرجى قوله مرة أخرى.",
+    "عذرًا، لم أتمكن من الإجابة عن ذلك. يُرجى تكرار ما قلته.",
     "Beklager, det kunne jeg ikke svare på. Vennligst si det en gang til.",
 ];
 const TRANSFER_NO_ANSWER: Texts = [
     "I could not connect you: nobody answered. Can I help you with something else?",
-    "Ich konnte Sie nicht verbinden: Es hat niemand abgenommen. Kann ich sonst etwas für Sie tun?",
-    "No he podido pasarle la llamada: no contesta nadie. ¿Puedo ayudarle en algo más?",
+    "Ich konnte Sie nicht verbinden: Es hat niemand abgenommen. Kann ich sonst noch etwas für Sie tun?",
+    "No he podido ponerle en contacto: no contesta nadie. ¿Puedo ayudarle en algo más?",
     "Je n'ai pas pu vous mettre en relation : personne n'a répondu. Puis-je vous aider autrement ?",
-    "Non sono riuscito a metterla in contatto: non ha risposto nessuno. Posso aiutarla in altro modo?",
+    "Non ho potuto metterla in contatto: non ha risposto nessuno. Posso aiutarla in altro modo?",
     "Não consegui transferir a chamada: ninguém atendeu. Posso ajudar em mais alguma coisa?",
-    "Ik kon u niet doorverbinden: er werd niet opgenomen. Kan ik u ergens anders mee helpen?",
+    "Ik kon u niet doorverbinden: er werd niet opgenomen. Kan ik u nog ergens anders mee helpen?",
     "आपकी कॉल नहीं जोड़ी जा सकी: किसी ने फ़ोन नहीं उठाया। क्या आपकी कोई और सहायता की जा सकती है?",
     "لم أتمكن من تحويل مكالمتك: لم يرد أحد. هل يمكنني مساعدتك في شيء آخر؟",
     "Jeg kunne ikke sette deg over: ingen svarte. Kan jeg hjelpe deg med noe annet?",
 ];
 const TRANSFER_BUSY: Texts = [
     "I could not connect you: the line is busy. Can I help you with something else?",
-    "Ich konnte Sie nicht verbinden: Die Leitung ist besetzt. Kann ich sonst etwas für Sie tun?",
-    "No he podido pasarle la llamada: la línea está ocupada. ¿Puedo ayudarle en algo más?",
+    "Ich konnte Sie nicht verbinden: Die Leitung ist besetzt. Kann ich sonst noch etwas für Sie tun?",
+    "No he podido ponerle en contacto: la línea está ocupada. ¿Puedo ayudarle en algo más?",
     "Je n'ai pas pu vous mettre en relation : la ligne est occupée. Puis-je vous aider autrement ?",
-    "Non sono riuscito a metterla in contatto: la linea è occupata. Posso aiutarla in altro modo?",
+    "Non ho potuto metterla in contatto: la linea è occupata. Posso aiutarla in altro modo?",
     "Não consegui transferir a chamada: a linha está ocupada. Posso ajudar em mais alguma coisa?",
-    "Ik kon u niet doorverbinden: de lijn is bezet. Kan ik u ergens anders mee helpen?",
+    "Ik kon u niet doorverbinden: de lijn is bezet. Kan ik u nog ergens anders mee helpen?",
     "आपकी कॉल नहीं जोड़ी जा सकी: लाइन व्यस्त है। क्या आपकी कोई और सहायता की जा सकती है?",
     "لم أتمكن من تحويل مكالمتك: الخط مشغول. هل يمكنني مساعدتك في شيء آخر؟",
     "Jeg kunne ikke sette deg over: linjen er opptatt. Kan jeg hjelpe deg med noe annet?",
 ];
 const TRANSFER_REFUSED: Texts = [
     "I could not connect you: the call was not accepted. Can I help you with something else?",
-    "Ich konnte Sie nicht verbinden: Der Anruf wurde nicht angenommen. Kann ich sonst etwas für Sie tun?",
-    "No he podido pasarle la llamada: no la han aceptado. ¿Puedo ayudarle en algo más?",
+    "Ich konnte Sie nicht verbinden: Der Anruf wurde nicht angenommen. Kann ich sonst noch etwas für Sie tun?",
+    "No he podido ponerle en contacto: no han aceptado la llamada. ¿Puedo ayudarle en algo más?",
     "Je n'ai pas pu vous mettre en relation : l'appel n'a pas été accepté. Puis-je vous aider autrement ?",
-    "Non sono riuscito a metterla in contatto: la chiamata non è stata accettata. Posso aiutarla in altro modo?",
-    "Não consegui transferir a chamada: não foi aceite. Posso ajudar em mais alguma coisa?",
-    "Ik kon u niet doorverbinden: het gesprek werd niet aangenomen. Kan ik u ergens anders mee helpen?",
+    "Non ho potuto metterla in contatto: la chiamata non è stata accettata. Posso aiutarla in altro modo?",
+    "Não consegui transferir a chamada: foi recusada. Posso ajudar em mais alguma coisa?",
+    "Ik kon u niet doorverbinden: het gesprek werd niet aangenomen. Kan ik u nog ergens anders mee helpen?",
     "आपकी कॉल नहीं जोड़ी जा सकी: कॉल स्वीकार नहीं की गई। क्या आपकी कोई और सहायता की जा सकती है?",
-    "لم أتمكن من تحويل مكالمتك: لم تُقبل المكالمة. هل يمكنني مساعدتك في شيء آخر؟",
-    "Jeg kunne ikke sette deg over: samtalen ble ikke godtatt. Kan jeg hjelpe deg med noe annet?",
+    "لم أتمكن من تحويل مكالمتك: رُفضت المكالمة. هل يمكنني مساعدتك في شيء آخر؟",
+    "Jeg kunne ikke sette deg over: anropet ble avvist. Kan jeg hjelpe deg med noe annet?",
 ];
 const TRANSFER_UNREACHABLE: Texts = [
     "I could not connect you: the destination cannot be reached. Can I help you with something else?",
-    "Ich konnte Sie nicht verbinden: Der Anschluss ist nicht erreichbar. Kann ich sonst etwas für Sie tun?",
-    "No he podido pasarle la llamada: el destino no está disponible. ¿Puedo ayudarle en algo más?",
-    "Je n'ai pas pu vous mettre en relation : le poste est injoignable. Puis-je vous aider autrement ?",
-    "Non sono riuscito a metterla in contatto: il numero non è raggiungibile. Posso aiutarla in altro modo?",
-    "Não consegui transferir a chamada: o destino não está acessível. Posso ajudar em mais alguma coisa?",
-    "Ik kon u niet doorverbinden: het toestel is niet bereikbaar. Kan ik u ergens anders mee helpen?",
+    "Ich konnte Sie nicht verbinden: Der Anschluss ist nicht erreichbar. Kann ich sonst noch etwas für Sie tun?",
+    "No he podido ponerle en contacto: el destino no está disponible. ¿Puedo ayudarle en algo más?",
+    "Je n'ai pas pu vous mettre en relation : votre correspondant est injoignable. Puis-je vous aider autrement ?",
+    "Non ho potuto metterla in contatto: il numero non è raggiungibile. Posso aiutarla in altro modo?",
+    "Não consegui transferir a chamada: o destino está indisponível. Posso ajudar em mais alguma coisa?",
+    "Ik kon u niet doorverbinden: het toestel is niet bereikbaar. Kan ik u nog ergens anders mee helpen?",
     "आपकी कॉल नहीं जोड़ी जा सकी: वहाँ संपर्क नहीं हो पा रहा है। क्या आपकी कोई और सहायता की जा सकती है?",
-    "لم أتمكن من تحويل مكالمتك: لا يمكن الوصول إلى الوجهة. هل يمكنني مساعدتك في شيء آخر؟",
+    "لم أتمكن من تحويل مكالمتك: لا يمكن الاتصال بالجهة المطلوبة. هل يمكنني مساعدتك في شيء آخر؟",
     "Jeg kunne ikke sette deg over: mottakeren kan ikke nås. Kan jeg hjelpe deg med noe annet?",
 ];
 const ENTER_PIN: Texts = [
-    "Please enter your PIN on the keys of your telephone.",
+    "Please enter your PIN on the keypad of your telephone.",
     "Bitte geben Sie Ihre PIN über die Telefontasten ein.",
-    "Introduzca su PIN con las teclas del teléfono, por favor.",
-    "Veuillez saisir votre code PIN sur les touches de votre téléphone.",
-    "Digiti il suo PIN sui tasti del telefono, per favore.",
-    "Por favor, introduza o seu PIN nas teclas do telefone.",
+    "Marque su PIN con las teclas del teléfono, por favor.",
+    "Veuillez saisir votre code PIN sur le clavier de votre téléphone.",
+    "Digiti il suo PIN sulla tastiera del telefono, per favore.",
+    "Por favor, digite o seu PIN no teclado do telefone.",
     "Toets alstublieft uw pincode in op uw telefoon.",
-    "कृपया अपने फ़ोन की कुंजियों से अपना पिन डालिए।",
+    "कृपया अपने फ़ोन के कीपैड से अपना पिन दर्ज कीजिए।",
     "يُرجى إدخال رقمك السري باستخدام مفاتيح الهاتف.",
     "Vennligst tast inn PIN-koden din på telefonen.",
 ];
@@ -304,10 +321,10 @@ const END_WITH_HASH: Texts = [
     "Termine con la tecla almohadilla.",
     "Terminez par la touche dièse.",
     "Termini con il tasto cancelletto.",
-    "Termine com a tecla cardinal.",
+    "Termine com a tecla cardinal, também chamada jogo da velha.",
     "Sluit af met het hekje.",
-    "अंत में हैश कुंजी दबाइए।",
-    "ثم اضغط مفتاح المربع.",
+    "अंत में हैश बटन दबाइए।",
+    "ثم يُرجى الضغط على مفتاح المربع.",
     "Avslutt med firkanttasten.",
 ];
 const END_WITH_STAR: Texts = [
@@ -318,8 +335,8 @@ const END_WITH_STAR: Texts = [
     "Termini con il tasto asterisco.",
     "Termine com a tecla asterisco.",
     "Sluit af met het sterretje.",
-    "अंत में तारा कुंजी दबाइए।",
-    "ثم اضغط مفتاح النجمة.",
+    "अंत में स्टार बटन दबाइए।",
+    "ثم يُرجى الضغط على مفتاح النجمة.",
     "Avslutt med stjernetasten.",
 ];
 const HELLO: Texts = [
@@ -338,9 +355,9 @@ const NOT_UNDERSTOOD: Texts = [
     "Sorry, I did not understand that.",
     "Entschuldigung, das habe ich nicht verstanden.",
     "Perdone, no le he entendido.",
-    "Désolé, je n'ai pas compris.",
+    "Excusez-moi, je n'ai pas compris.",
     "Mi scusi, non ho capito.",
-    "Desculpe, não percebi.",
+    "Desculpe, não compreendi.",
     "Sorry, dat heb ik niet verstaan.",
     "क्षमा करें, यह समझ में नहीं आया।",
     "عذرًا، لم أفهم ذلك.",
@@ -348,9 +365,9 @@ const NOT_UNDERSTOOD: Texts = [
 ];
 const DID_NOT_WORK: Texts = [
     "Sorry, that did not work.",
-    "Entschuldigung, das hat nicht geklappt.",
+    "Entschuldigung, das hat leider nicht funktioniert.",
     "Perdone, eso no ha funcionado.",
-    "Désolé, cela n'a pas fonctionné.",
+    "Excusez-moi, cela n'a pas fonctionné.",
     "Mi scusi, non ha funzionato.",
     "Desculpe, isso não funcionou.",
     "Sorry, dat is niet gelukt.",
@@ -398,7 +415,7 @@ mod tests {
         for language in Language::ALL {
             assert_eq!(Language::of(language.code()), Some(language));
         }
-        assert_eq!(["pt-BR", "nb", "nn_NO", "DE-at"].map(Language::of).map(Option::unwrap), {
+        assert_eq!(["pt-BR", "nb", "nn-NO", "DE-at"].map(Language::of).map(Option::unwrap), {
             use Language::{German, Norwegian, Portuguese};
             [Portuguese, Norwegian, Norwegian, German]
         });

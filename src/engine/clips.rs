@@ -126,12 +126,12 @@ enum Voice<'a> {
     /// The entry of `voices`.
     Configured(&'a str),
     /// The voice that nobody has to configure.
-    EspeakNg(Language),
+    EspeakNg(&'a str),
 }
 
 impl<'a> Voice<'a> {
     fn of(context: &'a Context) -> Self {
-        context.speech.voice.as_deref().map_or(Self::EspeakNg(context.speech.language), Self::Configured)
+        context.speech.voice.as_deref().map_or(Self::EspeakNg(espeak_voice(context)), Self::Configured)
     }
 }
 
@@ -160,21 +160,19 @@ fn speakers(config: &Config) -> Result<BTreeMap<Voice<'_>, Speaker>, Vec<BuildEr
         }
     }
     if speech::is_installed() {
-        for language in config.contexts.values().map(|context| context.speech.language) {
-            if let Ok(speaker) = speech::build("espeak_ng", &json!({ "voice": espeak_voice(language) })) {
-                speakers.insert(Voice::EspeakNg(language), speaker);
+        for voice in config.contexts.values().map(|context| espeak_voice(context)) {
+            if let Ok(speaker) = speech::build("espeak_ng", &json!({ "voice": voice })) {
+                speakers.insert(Voice::EspeakNg(voice), speaker);
             }
         }
     }
     if errors.is_empty() { Ok(speakers) } else { Err(errors) }
 }
 
-/// As `espeak-ng --voices` names it.
-const fn espeak_voice(language: Language) -> &'static str {
-    match language {
-        Language::Norwegian => "nb",
-        other => other.code(),
-    }
+/// The voice of a context's language as `espeak-ng --voices` names it: it takes tags, and knows Norwegian by its written forms alone.
+fn espeak_voice(context: &Context) -> &str {
+    let tag = context.speech.tag.as_deref().unwrap_or(Language::English.code());
+    if matches!(tag.split('-').next(), Some("no" | "nn")) { "nb" } else { tag }
 }
 
 /// Texts that wait for a voice that is not there.

@@ -63,7 +63,7 @@ pub struct Ask {
     pub may_call: bool,
     /// One for all asks of a call, for vendors that keep the beginning of a conversation in a cache.
     pub cache_key: String,
-    /// For those that have no words of their own.
+    /// Sentences of the context, for models that compose none.
     pub sentences: Arc<Sentences>,
 }
 

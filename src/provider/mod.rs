@@ -144,7 +144,7 @@ pub struct AgentSetup {
     pub resume: Option<Arc<str>>,
     /// Counts how long the session is connected.
     pub meter: Arc<Meter>,
-    /// For agents without a model's words.
+    /// Sentences of the context, for pipelines.
     pub sentences: Arc<Sentences>,
 }
 

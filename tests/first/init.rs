@@ -321,9 +321,12 @@ async fn the_language_is_asked_for_and_offhook_speaks_it() {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     assert!(ran.out.contains("\"deutsch\" is not a tag of a language"), "{}", ran.out);
     let yaml = read(home.path(), "made/offhook.yaml");
-    for written in
-        ["    language: \"de\"\n", "greeting: \"Guten Tag. Wie kann ich Ihnen", "10300}\", language: \"de\" }"]
-    {
+    for written in [
+        "    language: \"de\"\n",
+        "\n      Speak German.\n",
+        "greeting: \"Guten Tag. Wie kann ich Ihnen",
+        "10300}\", language: \"de\" }",
+    ] {
         assert!(yaml.contains(written), "{written}\n{yaml}");
     }
     // What it would listen with knows English alone.

@@ -215,7 +215,13 @@ pub(super) fn config(answers: &Answers) -> String {
         Pbx::Freepbx => "offhook-freepbx-transfer",
     };
     let language = quoted(&answers.language);
+    let speaks = match Language::of(&answers.language) {
+        Some(Language::English) => String::new(),
+        Some(language) => format!("\n      Speak {}.", language.name()),
+        None => format!("\n      Speak the language {}.", answers.language),
+    };
     let code = answers.language.split('-').next().unwrap_or_default().to_ascii_lowercase();
+    let code = Language::of(&answers.language).map_or(code, |language| language.code().to_owned());
     // Words that do not interrupt, where they are told apart here.
     let turns = match answers.provider {
         Kind::Attendant | Kind::Pipeline if Backchannels::LANGUAGES.contains(&&*code) => {
@@ -241,6 +247,7 @@ pub(super) fn config(answers: &Answers) -> String {
         ("@CONTEXT@", &quoted(&answers.context)),
         ("@TRANSFER@", transfer),
         ("@TURNS@", &turns),
+        ("@SPEAKS@", &speaks),
         ("@LANGUAGE@", &language),
         ("@HEARS@", &quoted(&code)),
         // Last, as it is the one text in which everything may stand.

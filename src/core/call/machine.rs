@@ -29,7 +29,10 @@ use super::{
     turns::Ears,
     words::{CallPlan, Input, Output},
 };
-use crate::tool::{CallPolicy, ToolCall, ToolError, ToolOutcome};
+use crate::{
+    sentences::Sentence,
+    tool::{CallPolicy, ToolCall, ToolError, ToolOutcome},
+};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -440,7 +443,8 @@ impl CallMachine {
                 self.tell_interrupted(interrupted, true, out);
                 self.leave(Departure::HangUp(EndReason::CallTooLong), now);
                 // Nobody may keep the call alive by talking on.
-                self.say_now("This call has reached its longest time, so I have to say goodbye.", now, out);
+                let sentences = Arc::clone(&self.plan.rules.sentences);
+                self.say_now(sentences.get(Sentence::CallTooLong), now, out);
             }
             Timer::AgentReady => {
                 self.on_agent_lost(EndReason::AgentLost(super::agent::AgentLoss::Unreachable), now, out);

@@ -17,7 +17,7 @@ pub struct CallRules {
     /// The caller says nothing for so long → the prompt; after `no_input_prompts` prompts → hang up.
     pub no_input_after: Duration,
     pub no_input_prompts: u32,
-    /// What is said beside the agent's own words.
+    /// Sentences that the engine has the agent say.
     pub sentences: Arc<Sentences>,
     /// The longest one tool call may run.
     pub tool_max: Duration,

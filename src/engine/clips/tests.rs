@@ -78,6 +78,18 @@ fn what_is_said_in_a_context_of_another_language_is_in_that_language_whoever_spe
     assert_ne!(seconds(said("de").notice.as_ref().unwrap()), seconds(said("en").notice.as_ref().unwrap()));
 }
 
+/// Sentences in a language that offhook has none of are spoken in it all the same, and those of regions as people there speak.
+#[test]
+fn what_is_written_is_spoken_in_the_language_that_is_named() {
+    let said = |tag: &str| {
+        let clips =
+            built(&format!("    language: {tag}\n    notice: Dziewięćdziesiąt dziewięć, oitenta e oito.\n")).clips;
+        seconds(clips.notice.as_ref().unwrap())
+    };
+    assert_ne!(said("pl"), said("en"));
+    assert_ne!(said("pt-BR"), said("pt"));
+}
+
 /// A voice that espeak-ng does not have would be told here.
 #[test]
 fn every_language_has_a_voice() {

@@ -97,7 +97,8 @@ impl CallMachine {
             Some('*') => sentences.get(Sentence::EndWithStar),
             _ => return Some(asked.to_owned()),
         };
-        Some(format!("{asked} {end}"))
+        let stop = if asked.trim_end().ends_with(['.', '?', '!', '।', '؟']) { "" } else { "." };
+        Some(format!("{}{stop} {end}", asked.trim_end()))
     }
 
     /// The tool that asked for digits has its outcome by another way: it took too long.
