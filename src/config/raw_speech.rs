@@ -53,6 +53,15 @@ pub(super) struct Sentences {
     /// Said when the destination of a transfer does not exist or cannot be reached.
     #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::TransferUnreachable)))]
     pub transfer_unreachable: Option<String>,
+    /// Said by an attendant that hands the caller on, where its entry says nothing.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::Connecting)))]
+    pub connecting: Option<String>,
+    /// Said by an attendant that ends the call, where its entry says nothing.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::Goodbye)))]
+    pub goodbye: Option<String>,
+    /// Said by an attendant that has taken a message or the like, where its entry says nothing.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::Done)))]
+    pub done: Option<String>,
     /// Said before a caller types a PIN.
     #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::EnterPin)))]
     pub enter_pin: Option<String>,

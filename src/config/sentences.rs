@@ -12,7 +12,7 @@ use crate::sentences::{Language, Sentence, Sentences};
 use std::collections::BTreeMap;
 
 /// Where a sentence is written, below its context. An attendant's own are options of the model.
-const KEYS: [(Sentence, [&str; 2]); 15] = [
+const KEYS: [(Sentence, [&str; 2]); 18] = [
     (Sentence::Apology, ["on_failure", "say"]),
     (Sentence::Moment, ["fillers", "moment"]),
     (Sentence::Patience, ["fillers", "patience"]),
@@ -25,6 +25,9 @@ const KEYS: [(Sentence, [&str; 2]); 15] = [
     (Sentence::TransferBusy, ["sentences", "transfer_busy"]),
     (Sentence::TransferRefused, ["sentences", "transfer_refused"]),
     (Sentence::TransferUnreachable, ["sentences", "transfer_unreachable"]),
+    (Sentence::Connecting, ["sentences", "connecting"]),
+    (Sentence::Goodbye, ["sentences", "goodbye"]),
+    (Sentence::Done, ["sentences", "done"]),
     (Sentence::EnterPin, ["sentences", "enter_pin"]),
     (Sentence::EndWithHash, ["sentences", "end_with_hash"]),
     (Sentence::EndWithStar, ["sentences", "end_with_star"]),
@@ -53,6 +56,9 @@ impl Resolver<'_> {
             (Sentence::TransferBusy, own.transfer_busy),
             (Sentence::TransferRefused, own.transfer_refused),
             (Sentence::TransferUnreachable, own.transfer_unreachable),
+            (Sentence::Connecting, own.connecting),
+            (Sentence::Goodbye, own.goodbye),
+            (Sentence::Done, own.done),
             (Sentence::EnterPin, own.enter_pin),
             (Sentence::EndWithHash, own.end_with_hash),
             (Sentence::EndWithStar, own.end_with_star),

@@ -80,6 +80,12 @@ pub enum Sentence {
     /// How keys come to their end; follows what is asked for.
     EndWithHash,
     EndWithStar,
+    /// An attendant hands the caller on, or to a mailbox.
+    Connecting,
+    /// An attendant ends the call.
+    Goodbye,
+    /// An attendant has done something that needs no other words.
+    Done,
     /// An attendant greets.
     Hello,
     /// An attendant has heard nothing that it knows.
@@ -89,7 +95,7 @@ pub enum Sentence {
 }
 
 impl Sentence {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 21] = [
         Self::Apology,
         Self::Moment,
         Self::Patience,
@@ -105,6 +111,9 @@ impl Sentence {
         Self::EnterPin,
         Self::EndWithHash,
         Self::EndWithStar,
+        Self::Connecting,
+        Self::Goodbye,
+        Self::Done,
         Self::Hello,
         Self::NotUnderstood,
         Self::DidNotWork,
@@ -131,6 +140,9 @@ impl Sentence {
             Self::EnterPin => &ENTER_PIN,
             Self::EndWithHash => &END_WITH_HASH,
             Self::EndWithStar => &END_WITH_STAR,
+            Self::Connecting => &CONNECTING,
+            Self::Goodbye => &GOODBYE,
+            Self::Done => &DONE,
             Self::Hello => &HELLO,
             Self::NotUnderstood => &NOT_UNDERSTOOD,
             Self::DidNotWork => &DID_NOT_WORK,
@@ -338,6 +350,42 @@ const END_WITH_STAR: Texts = [
     "अंत में स्टार बटन दबाइए।",
     "ثم يُرجى الضغط على مفتاح النجمة.",
     "Avslutt med stjernetasten.",
+];
+const CONNECTING: Texts = [
+    "I am connecting you now.",
+    "Ich verbinde Sie jetzt.",
+    "Le pongo en contacto ahora.",
+    "Je vous mets en relation.",
+    "La metto in contatto ora.",
+    "Vou transferir a chamada agora.",
+    "Ik verbind u nu door.",
+    "आपकी कॉल अब जोड़ी जा रही है।",
+    "سأقوم بتحويل مكالمتك الآن.",
+    "Jeg setter deg over nå.",
+];
+const GOODBYE: Texts = [
+    "Goodbye.",
+    "Auf Wiederhören.",
+    "Adiós.",
+    "Au revoir.",
+    "Arrivederci.",
+    "Até logo.",
+    "Tot ziens.",
+    "नमस्कार।",
+    "مع السلامة.",
+    "Ha det bra.",
+];
+const DONE: Texts = [
+    "That is done.",
+    "Das ist erledigt.",
+    "Ya está hecho.",
+    "C'est fait.",
+    "È stato fatto.",
+    "Está feito.",
+    "Dat is geregeld.",
+    "यह हो गया है।",
+    "تم ذلك.",
+    "Det er gjort.",
 ];
 const HELLO: Texts = [
     "Hello. How can I help you?",

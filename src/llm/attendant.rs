@@ -12,7 +12,10 @@ use crate::{
         checks::{self, Checked},
     },
     sentences::Sentence,
-    tool::{ToolCall, schemas::Dialect},
+    tool::{
+        HANGUP_CALL, LEAVE_VOICEMAIL, REQUEST_TRANSCRIPT, SEND_DTMF, STOP_RECORDING, TAKE_MESSAGE, TRANSFER, ToolCall,
+        schemas::Dialect,
+    },
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use schemars::JsonSchema;
@@ -240,8 +243,21 @@ impl Options {
         };
         let template = self.entries.iter().find(is_of).and_then(|entry| entry.result.as_ref());
         let filled = template.and_then(|template| fill(template, &output["data"]));
-        let own = || output["message"].as_str().map(str::to_owned);
+        let own = || match call.and_then(|call| for_callers(&call.name)) {
+            Some(sentence) => Some(ask.sentences.get(sentence).to_owned()),
+            None => output["message"].as_str().map(str::to_owned),
+        };
         filled.or_else(own).filter(|text| !text.trim().is_empty())
+    }
+}
+
+/// The sentence for a caller where the tool's own tells a model what to do.
+fn for_callers(tool: &str) -> Option<Sentence> {
+    match tool {
+        TRANSFER | LEAVE_VOICEMAIL => Some(Sentence::Connecting),
+        HANGUP_CALL => Some(Sentence::Goodbye),
+        TAKE_MESSAGE | REQUEST_TRANSCRIPT | SEND_DTMF | STOP_RECORDING => Some(Sentence::Done),
+        _ => None,
     }
 }
 
@@ -476,6 +492,23 @@ mod tests {
         let failed = json!({ "ok": false, "error": { "message": "Nobody knows." } });
         assert_eq!(said(failed, known).await, Sentence::DidNotWork.text(Language::German));
         assert_eq!(said(json!("what"), known).await, "Say opening hours, or press 1.");
+    }
+
+    /// "The caller is connected after your words" is for a model.
+    #[tokio::test]
+    async fn of_a_result_that_tells_a_model_what_to_do_it_says_its_own_sentence() {
+        for (tool, sentence) in [
+            (TRANSFER, Sentence::Connecting),
+            (LEAVE_VOICEMAIL, Sentence::Connecting),
+            (HANGUP_CALL, Sentence::Goodbye),
+            (TAKE_MESSAGE, Sentence::Done),
+        ] {
+            let call = ToolCall { id: "c".into(), name: tool.into(), arguments: "{}".into() };
+            let agent = Message::Agent { text: String::new(), calls: vec![call] };
+            let output = json!({ "ok": true, "message": "Do this, and then that." }).to_string();
+            let said = answer(vec![agent, Message::Result { call_id: "c".into(), output }], None).await.concat();
+            assert_eq!(said, sentence.text(Language::German), "{tool}");
+        }
     }
 
     #[tokio::test]

@@ -161,8 +161,9 @@ fn a_call_is_not_handed_on_without_end() {
     stage.after(1_000);
     assert_eq!(count(&stage), 8, "it stays where it is");
     assert!(stage.notes().iter().any(|note| matches!(note, Note::ActionRefused(why) if why.contains("handoff"))));
+    // An order, and not words to be repeated.
     let told =
-        |command: &AgentCommand| matches!(command, AgentCommand::Say { text } if text.contains("stays with you"));
+        |command: &AgentCommand| matches!(command, AgentCommand::Tell { text, .. } if text.contains("stays with you"));
     assert!(stage.commands().iter().any(|command| told(command)), "{:?}", stage.commands());
     assert_eq!(stage.answers().last().map(|(id, ..)| id.as_str()), Some("r9"), "the tool is answered");
     stage.reply("alone", 300).after(400);

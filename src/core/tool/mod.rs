@@ -37,8 +37,8 @@ pub use spec::{
     ACTION_MARGIN, Announce, Executor, Mode, Modes, SideEffects, ToolCall, ToolKind, ToolSpec, UnknownArgs, stays,
 };
 pub use telephony::{
-    BUILT_IN, CHECK_EXTENSION_STATUS, HANGUP_CALL, LEAVE_VOICEMAIL, NEEDS_ARI, SEND_DTMF, TRANSFER, built_in,
-    leave_voicemail,
+    BUILT_IN, CHECK_EXTENSION_STATUS, HANGUP_CALL, LEAVE_VOICEMAIL, NEEDS_ARI, SEND_DTMF, STOP_RECORDING, TRANSFER,
+    built_in, leave_voicemail,
 };
 pub use toolbox::{BrokenTool, Registry, Toolbox};
 

@@ -215,7 +215,7 @@ impl CallMachine {
                     out.push(Output::Note(Note::ActionRefused("a handoff more than a call may have; it stays here")));
                     let text = "The call could not be handed on: it was handed on too often. It stays with you; help the \
                                 caller yourself, or say that you cannot.";
-                    self.say(text, now, out);
+                    self.tell(text, now, out);
                 }
                 CallAction::Handoff { target, message, context_passed } => {
                     self.handoff = Some(Handoff { target, message, context_passed });
