@@ -358,7 +358,8 @@ fn the_log_targets_are_in_the_readme() {
     }
 }
 
-/// What a caller may hear word for word is in `sentences.rs`, in every language. These order a model to speak, in its own words.
+/// Sentences that callers hear word for word are in `sentences.rs`, in every language. `ORDERS` tell a model to speak in words of its
+/// own.
 #[test]
 fn no_sentence_for_callers_is_written_into_a_call() {
     const ORDERS: [&str; 3] =

@@ -295,7 +295,7 @@ fn answers(given: InitArguments, asker: &mut Asker) -> anyhow::Result<Answers> {
     Ok(answers)
 }
 
-/// The recogniser that an attendant is written with knows English, and so do its phrases.
+/// Asks for the language, unless an attendant was chosen: its recogniser and its phrases are English.
 fn language(given: Option<String>, answers: &Answers, asker: &mut Asker) -> anyhow::Result<String> {
     let known = |tag: &str| answers.accept(|answers| answers.language = tag.into());
     match (answers.provider, &given) {

@@ -11,27 +11,43 @@ use super::{
 use crate::sentences::{Language, Sentence, Sentences};
 use std::collections::BTreeMap;
 
-/// Where a sentence is written, below its context. An attendant's own are options of the model.
-const KEYS: [(Sentence, [&str; 2]); 18] = [
+/// Sentences that are clips, and their keys below the context.
+const CLIPS: [(Sentence, [&str; 2]); 3] = [
     (Sentence::Apology, ["on_failure", "say"]),
     (Sentence::Moment, ["fillers", "moment"]),
     (Sentence::Patience, ["fillers", "patience"]),
-    (Sentence::AreYouThere, ["no_input", "say"]),
-    (Sentence::NotHeard, ["no_input", "goodbye"]),
-    (Sentence::CallTooLong, ["sentences", "call_too_long"]),
-    (Sentence::AfterHold, ["sentences", "after_hold"]),
-    (Sentence::NotAnswered, ["sentences", "not_answered"]),
-    (Sentence::TransferNoAnswer, ["sentences", "transfer_no_answer"]),
-    (Sentence::TransferBusy, ["sentences", "transfer_busy"]),
-    (Sentence::TransferRefused, ["sentences", "transfer_refused"]),
-    (Sentence::TransferUnreachable, ["sentences", "transfer_unreachable"]),
-    (Sentence::Connecting, ["sentences", "connecting"]),
-    (Sentence::Goodbye, ["sentences", "goodbye"]),
-    (Sentence::Done, ["sentences", "done"]),
-    (Sentence::EnterPin, ["sentences", "enter_pin"]),
-    (Sentence::EndWithHash, ["sentences", "end_with_hash"]),
-    (Sentence::EndWithStar, ["sentences", "end_with_star"]),
 ];
+
+/// One that the agent says: its key below the context, and what is written there.
+type Own = (Sentence, [&'static str; 2], Option<String>);
+
+/// Sentences that the agent says. An attendant has three more, which are options of its model.
+fn own(sentences: raw_speech::Sentences, prompt: Option<String>, goodbye: Option<String>) -> [Own; 15] {
+    let own = sentences;
+    [
+        (Sentence::AreYouThere, ["no_input", "say"], prompt),
+        (Sentence::NotHeard, ["no_input", "goodbye"], goodbye),
+        (Sentence::CallTooLong, ["sentences", "call_too_long"], own.call_too_long),
+        (Sentence::AfterHold, ["sentences", "after_hold"], own.after_hold),
+        (Sentence::NotAnswered, ["sentences", "not_answered"], own.not_answered),
+        (Sentence::TransferNoAnswer, ["sentences", "transfer_no_answer"], own.transfer_no_answer),
+        (Sentence::TransferBusy, ["sentences", "transfer_busy"], own.transfer_busy),
+        (Sentence::TransferRefused, ["sentences", "transfer_refused"], own.transfer_refused),
+        (Sentence::TransferUnreachable, ["sentences", "transfer_unreachable"], own.transfer_unreachable),
+        (Sentence::Connecting, ["sentences", "connecting"], own.connecting),
+        (Sentence::Goodbye, ["sentences", "goodbye"], own.goodbye),
+        (Sentence::Done, ["sentences", "done"], own.done),
+        (Sentence::EnterPin, ["sentences", "enter_pin"], own.enter_pin),
+        (Sentence::EndWithHash, ["sentences", "end_with_hash"], own.end_with_hash),
+        (Sentence::EndWithStar, ["sentences", "end_with_star"], own.end_with_star),
+    ]
+}
+
+/// Every sentence that a context can write, with its key.
+fn keys() -> impl Iterator<Item = (Sentence, [&'static str; 2])> {
+    let own = own(raw_speech::Sentences::default(), None, None);
+    CLIPS.into_iter().chain(own.map(|(sentence, keys, _)| (sentence, keys)))
+}
 
 /// Keys of a context that hold sentences.
 pub(super) struct Written {
@@ -45,30 +61,11 @@ pub(super) struct Written {
 impl Resolver<'_> {
     pub(super) fn sentences(&mut self, written: Written, context: &Path) -> (Sentences, Option<String>) {
         let Written { language, sentences, prompt, goodbye } = written;
-        let own = sentences.unwrap_or_default();
-        let written = [
-            (Sentence::AreYouThere, prompt),
-            (Sentence::NotHeard, goodbye),
-            (Sentence::CallTooLong, own.call_too_long),
-            (Sentence::AfterHold, own.after_hold),
-            (Sentence::NotAnswered, own.not_answered),
-            (Sentence::TransferNoAnswer, own.transfer_no_answer),
-            (Sentence::TransferBusy, own.transfer_busy),
-            (Sentence::TransferRefused, own.transfer_refused),
-            (Sentence::TransferUnreachable, own.transfer_unreachable),
-            (Sentence::Connecting, own.connecting),
-            (Sentence::Goodbye, own.goodbye),
-            (Sentence::Done, own.done),
-            (Sentence::EnterPin, own.enter_pin),
-            (Sentence::EndWithHash, own.end_with_hash),
-            (Sentence::EndWithStar, own.end_with_star),
-        ];
-        let written: BTreeMap<Sentence, String> =
-            written.into_iter().filter_map(|(sentence, text)| Some((sentence, text?))).collect();
-        for (sentence, text) in &written {
-            let [group, key] =
-                KEYS.iter().find(|(known, _)| known == sentence).map_or(["sentences", ""], |(_, keys)| *keys);
-            self.spoken(text, &context.key(group).key(key));
+        let mut written = BTreeMap::new();
+        for (sentence, [group, key], text) in own(sentences.unwrap_or_default(), prompt, goodbye) {
+            let Some(text) = text else { continue };
+            self.check_spoken(&text, &context.key(group).key(key));
+            written.insert(sentence, text);
         }
         let tag = language.as_deref().unwrap_or(Language::English.code());
         if !is_language(tag) {
@@ -98,7 +95,7 @@ pub(super) fn warnings(config: &Config, root: &Node, report: &mut Report) {
         let is_told =
             |[group, key]: &[&str; 2]| is_written(group, key) || *group == "on_failure" && is_written(group, "apology");
         let missing: Vec<String> =
-            KEYS.iter().map(|(_, keys)| keys).filter(|keys| !is_told(keys)).map(|keys| keys.join(".")).collect();
+            keys().map(|(_, keys)| keys).filter(|keys| !is_told(keys)).map(|keys| keys.join(".")).collect();
         if !missing.is_empty() {
             let known = Language::ALL.map(Language::code).join(", ");
             let message = format!(
@@ -112,5 +109,20 @@ pub(super) fn warnings(config: &Config, root: &Node, report: &mut Report) {
                 Some(format!("write these keys in this context, or choose one of {known}")),
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sentence_has_a_key_or_is_an_attendant_s() {
+        let attendant = [Sentence::Hello, Sentence::NotUnderstood, Sentence::DidNotWork];
+        let mut known: Vec<Sentence> = keys().map(|(sentence, _)| sentence).chain(attendant).collect();
+        known.sort();
+        let mut all = Sentence::ALL.to_vec();
+        all.sort();
+        assert_eq!(known, all);
     }
 }

@@ -95,13 +95,13 @@ impl Resolver<'_> {
             Value::String(text) => (text.as_str(), None, path.clone()),
             _ => (words.get("text")?.as_str()?, Some(words.get("file")?.as_str()?), path.key("text")),
         };
-        self.spoken(text, &text_path);
+        self.check_spoken(text, &text_path);
         let file = file.map(|file| self.recording(file, &path.key("file")));
         Some(Line { text: text.to_owned(), file })
     }
 
-    /// What is said as it stands.
-    pub(super) fn spoken(&mut self, text: &str, path: &Path) {
+    /// Checks a text that callers hear as it is written.
+    pub(super) fn check_spoken(&mut self, text: &str, path: &Path) {
         if text.trim().is_empty() {
             self.problem(path, "must not be empty", None);
         }

@@ -1,4 +1,4 @@
-//! What the engine says to callers itself, in the languages that it has words in.
+//! Sentences of the engine's own for callers, in ten languages.
 
 use std::collections::BTreeMap;
 

@@ -120,7 +120,7 @@ pub fn told(Clips { notice, greeting, .. }: &Clips) -> Option<String> {
         .then(|| format!("Before you speak, the caller has just heard these exact words: \"{words}\" {then}"))
 }
 
-/// What speaks the sentences of a context.
+/// Voice of a context's sentences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Voice<'a> {
     /// The entry of `voices`.
@@ -291,7 +291,7 @@ impl<'a> Parts<'a> {
             text: &line.text,
             source: line.file.as_deref().map_or(Source::Voice, Source::File),
         };
-        // Who has a voice does not hear another one in between; and the built-in recordings are in English.
+        // A context with a voice is heard in that one alone, and the built-in recordings are in English.
         let language = speech.language;
         let usual = |key, written: &'a Option<Line>, sentence: Sentence, built_in| match written {
             Some(written) => line(key, written),

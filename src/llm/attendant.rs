@@ -251,7 +251,7 @@ impl Options {
     }
 }
 
-/// The sentence for a caller where the tool's own tells a model what to do.
+/// Sentence for callers in place of a tool's message that tells a model what to do.
 fn for_callers(tool: &str) -> Option<Sentence> {
     match tool {
         TRANSFER | LEAVE_VOICEMAIL => Some(Sentence::Connecting),
@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(said(json!("what"), known).await, "Say opening hours, or press 1.");
     }
 
-    /// "The caller is connected after your words" is for a model.
+    /// The message of such a tool, "The caller is connected after your words", is for a model.
     #[tokio::test]
     async fn of_a_result_that_tells_a_model_what_to_do_it_says_its_own_sentence() {
         for (tool, sentence) in [

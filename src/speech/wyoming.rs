@@ -29,9 +29,9 @@ use tokio::time::timeout;
 const ADDRESS: &str = "127.0.0.1:10200";
 /// No server names a limit. Some render a sentence as a whole, and this one takes them seconds.
 const CHARS_MAX: usize = 4_000;
-/// For a server that has just refused to say which voices it has; a caller may be waiting for the next voice of a list.
+/// Longest wait for the list of a server's voices; a caller may be waiting for the next voice of a fallback.
 const DESCRIBE_MAX: Duration = Duration::from_millis(500);
-/// As many names as a line of a log holds, each as long as Piper's are at most.
+/// Names in one message, so that it stays a line; Piper's are shorter than these characters.
 const VOICES_SHOWN: usize = 10;
 const NAME_CHARS_MAX: usize = 64;
 
@@ -119,7 +119,7 @@ impl Service for Wyoming {
             let mut server = Connection::connect(&address).await?;
             server.send(&request).await?;
             let format = match begin(&mut server).await {
-                // It says that it cannot, and not that it is because of the voice.
+                // A server does not tell that the voice is the reason.
                 Err(error @ VoiceError::Remote(Fault::Reported { .. } | Fault::Closed(_))) => {
                     return Err(lacks(&address, voice).await.unwrap_or(error));
                 }
@@ -130,7 +130,7 @@ impl Service for Wyoming {
     }
 }
 
-/// Asks a server that has refused which voices it has: whether the wanted one is missing.
+/// Asks a server that has refused which voices it has, and returns an error where the wanted one is not among them.
 async fn lacks(address: &str, wanted: Option<String>) -> Option<VoiceError> {
     let wanted = wanted?;
     let asked = async {

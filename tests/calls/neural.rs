@@ -30,18 +30,33 @@ const TALK: [(&str, &str); 5] = [
     ("No, that was all. Bye-bye!", "Thank you for calling."),
 ];
 
-/// The committed file, word for word but for ports and the server of the weather, which is a program.
-fn shipped(place: &Place) -> String {
+/// The committed file with these changes, with ports of the test's, and without the server of the weather, which is a program.
+fn shipped(place: &Place, changed: &[(&str, &str)]) -> String {
     let text = std::fs::read_to_string(project().join("config/neural.yaml")).expect("a committed file");
     let own = [
         ("127.0.0.1:9092", format!("127.0.0.1:{}", place.audiosocket)),
         ("127.0.0.1:15000", format!("127.0.0.1:{}", place.http)),
         ("  enabled: true", "  enabled: false".to_owned()),
     ];
-    own.iter().fold(text, |text, (theirs, ours)| {
+    let changed = changed.iter().map(|(theirs, ours)| (*theirs, (*ours).to_owned()));
+    own.into_iter().chain(changed).fold(text, |text, (theirs, ours)| {
         assert_eq!(text.matches(theirs).count(), 1, "{theirs} in config/neural.yaml");
-        text.replace(theirs, ours)
+        text.replace(theirs, &ours)
     })
+}
+
+/// A call to the shipped configuration with these changes, whose caller has heard the greeting begin.
+async fn called(whisper: &Server, piper: &Server, changed: &[(&str, &str)]) -> (Asterisk, Offhook, Phone) {
+    let asterisk = Asterisk::start(Options::default()).await;
+    let place = Place::free();
+    let yaml = shipped(&place, changed);
+    let mut env = asterisk.environment();
+    env.extend([("WHISPER", whisper.address.to_string()), ("PIPER", piper.address.to_string())]);
+    let offhook = Offhook::launch(place, &yaml, Launch { env: &env, ..Launch::default() }).await;
+    offhook.wait_ready(true).await;
+    let phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(120_000))).await;
+    phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    (asterisk, offhook, phone)
 }
 
 async fn a_caller_with_free_words_is_answered_or_asked_again() {
@@ -51,15 +66,7 @@ async fn a_caller_with_free_words_is_answered_or_asked_again() {
         Server::start(move |asked| writes(asked, TALK[turn.load(Ordering::Relaxed)].0)).await
     };
     let piper = Server::start(|asked| voice::speaks(asked, AGENT_HZ, ms(400))).await;
-    let asterisk = Asterisk::start(Options::default()).await;
-    let place = Place::free();
-    let yaml = shipped(&place);
-    let mut env = asterisk.environment();
-    env.extend([("WHISPER", whisper.address.to_string()), ("PIPER", piper.address.to_string())]);
-    let offhook = Offhook::launch(place, &yaml, Launch { env: &env, ..Launch::default() }).await;
-    offhook.wait_ready(true).await;
-    let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(60_000))).await;
-    phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    let (asterisk, offhook, mut phone) = called(&whisper, &piper, &[]).await;
     for (nth, (says, begins)) in TALK.iter().enumerate() {
         turn.store(nth, Ordering::Relaxed);
         wait_for_a_pause(&phone).await;
@@ -84,22 +91,11 @@ async fn a_caller_with_free_words_is_answered_or_asked_again() {
 async fn what_offhook_says_itself_is_in_the_context_s_language() {
     let whisper = Server::start(|asked| writes(asked, "I would like to talk to a person, please.")).await;
     let piper = Server::start(|asked| voice::speaks(asked, AGENT_HZ, ms(400))).await;
-    let asterisk = Asterisk::start(Options::default()).await;
-    let place = Place::free();
     let changed = [
         ("    provider: attendant\n", "    provider: attendant\n    language: de\n"),
         ("Local/reception@offhook-transfer", "Local/declines@lab-targets"),
     ];
-    let yaml = changed.iter().fold(shipped(&place), |yaml, (theirs, ours)| {
-        assert_eq!(yaml.matches(theirs).count(), 1, "{theirs} in config/neural.yaml");
-        yaml.replace(theirs, ours)
-    });
-    let mut env = asterisk.environment();
-    env.extend([("WHISPER", whisper.address.to_string()), ("PIPER", piper.address.to_string())]);
-    let offhook = Offhook::launch(place, &yaml, Launch { env: &env, ..Launch::default() }).await;
-    offhook.wait_ready(true).await;
-    let mut phone = Phone::call(asterisk.sip_port(), "7000", silence(ms(120_000))).await;
-    phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
+    let (asterisk, offhook, mut phone) = called(&whisper, &piper, &changed).await;
     wait_for_a_pause(&phone).await;
     phone.say(speech(ms(1_500))).await;
     for begins in ["Ich konnte Sie nicht verbinden", "Sind Sie noch da?", "Ich kann Sie nicht hören"] {

@@ -55,10 +55,16 @@ impl Installation {
     }
 }
 
-/// The lines that are not fine, each with its remedy.
+/// Result of a test call that took long, which depends on the machine's load.
+fn is_late(line: &str) -> bool {
+    line.starts_with("warning ") && line.contains(" there and back")
+}
+
+/// The lines that are not fine, each with its remedy, without test calls that took long.
 fn complaints(ran: &Ran) -> Vec<String> {
     let lines: Vec<&str> = ran.out.lines().collect();
     let bad = lines.iter().enumerate().filter(|(_, line)| line.starts_with("problem ") || line.starts_with("warning "));
+    let bad = bad.filter(|(_, line)| !is_late(line));
     bad.map(|(at, line)| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let remedy = lines.get(at + 1).and_then(|next| next.trim().strip_prefix("→ "));
@@ -121,12 +127,11 @@ async fn a_sound_installation_is_told_line_by_line_and_left_as_it_was() {
         "ok       dialplan  the dialplan has offhook's example: 7000@offhook",
         "ok       provider  providers.script (scripted): a session was set up in N ms",
     ];
-    // On a busy machine audio takes long there and back, which is worth a warning and is not a problem.
-    let settled = |line: &String| match line.strip_prefix("warning  call") {
-        Some(rest) if line.contains(" there and back") => format!("ok       call{rest}"),
+    assert_eq!(complaints(&ran), [""; 0]);
+    let settled = |line: &String| match line.strip_prefix("warning  ") {
+        Some(rest) if is_late(line) => format!("ok       {rest}"),
         _ => line.replace("127.0.0.1:ARI", "127.0.0.1:PORT"),
     };
-    assert!(ran.out.contains("All is well.") || ran.out.contains("No problems, "), "{}", ran.out);
     for line in expected {
         let shown: Vec<String> = lines.iter().map(settled).collect();
         assert!(shown.iter().any(|told| told == line), "{line}\n{}", shown.join("\n"));

@@ -114,7 +114,7 @@ async fn a_channel_that_calls_out_is_a_call_once_it_is_answered() {
         stage.fake.now().tell(&of(channel, "StasisStart", "Down"));
         stage.fake.now().tell(&of(channel, "ChannelStateChange", "Ringing"));
     }
-    // What was told and not read would be lost with the socket.
+    // Events that the engine has not read yet would be lost with the socket.
     let router = stage.router.clone();
     stage.fake.until("both known", |_| ["lead", "nobody"].iter().all(|channel| router.knows(channel))).await;
     // Not a stranded caller either.

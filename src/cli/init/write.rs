@@ -150,7 +150,7 @@ pub fn is_user(text: &str) -> Result<(), String> {
     good.then_some(()).ok_or_else(|| "up to 40 letters, digits, _, - and .".into())
 }
 
-/// What is offered as the first sentence.
+/// Default of the agent's first sentence.
 pub fn greeting(provider: Kind, language: &str) -> &'static str {
     match (provider, Language::of(language)) {
         (Kind::Attendant, _) => {
@@ -222,7 +222,7 @@ pub(super) fn config(answers: &Answers) -> String {
     };
     let code = answers.language.split('-').next().unwrap_or_default().to_ascii_lowercase();
     let code = Language::of(&answers.language).map_or(code, |language| language.code().to_owned());
-    // Words that do not interrupt, where they are told apart here.
+    // Words that do not interrupt are known of some languages alone, and where offhook finds the turns.
     let turns = match answers.provider {
         Kind::Attendant | Kind::Pipeline if Backchannels::LANGUAGES.contains(&&*code) => {
             format!("\n    turns: {{ languages: [{}] }}", quoted(&code))

@@ -142,6 +142,10 @@ fn a_context_speaks_its_language() {
         assert_eq!((context.speech.language, config.warnings.len()), (language, 0), "{tag}");
     }
     assert_eq!(desk("").speech.language, Language::English);
+    for (text, wrong) in [(" ", "must not be empty"), ("Hello {caller_name}.", "{caller_name} is not filled here; ")] {
+        let told = about(&format!("    sentences: {{ after_hold: \"{text}\" }}\n"));
+        assert!(told.contains(&format!("contexts.desk.sentences.after_hold: {wrong}")), "{told}");
+    }
     let told = about("    language: deutsch\n");
     assert_eq!(
         told,
@@ -156,13 +160,15 @@ fn sentences_that_a_language_lacks_are_told() {
         |context: &str| loaded(&format!("{PBX}{context}")).warnings.iter().map(ToString::to_string).collect::<Vec<_>>();
     let told = warnings(some);
     assert_eq!(told.len(), 1, "{told:?}");
-    let missing = "on_failure.say, fillers.patience, no_input.goodbye, sentences.call_too_long, sentences.after_hold, sentences.not_answered, \
-                   sentences.transfer_no_answer, sentences.transfer_busy, sentences.transfer_refused, \
-                   sentences.transfer_unreachable, sentences.connecting, sentences.goodbye, sentences.done, sentences.enter_pin, sentences.end_with_hash, sentences.end_with_star";
+    let missing = "on_failure.say, fillers.patience, no_input.goodbye, sentences.call_too_long, sentences.after_hold, \
+                   sentences.not_answered, sentences.transfer_no_answer, sentences.transfer_busy, \
+                   sentences.transfer_refused, sentences.transfer_unreachable, sentences.connecting, sentences.goodbye, \
+                   sentences.done, sentences.enter_pin, sentences.end_with_hash, sentences.end_with_star";
     assert!(told[0].contains(&format!("callers hear these in English: {missing}; ")), "{}", told[0]);
     let all = "    language: pl\n    fillers: { moment: A., patience: A. }\n    no_input: { say: A., goodbye: A. }\n    \
-               on_failure: { say: A. }\n    sentences: { call_too_long: A., after_hold: A., not_answered: A., transfer_no_answer: A., \
-               transfer_busy: A., transfer_refused: A., transfer_unreachable: A., connecting: A., goodbye: A., done: A., enter_pin: A., end_with_hash: A., end_with_star: A. }\n";
+               on_failure: { say: A. }\n    sentences: { call_too_long: A., after_hold: A., not_answered: A., \
+               transfer_no_answer: A., transfer_busy: A., transfer_refused: A., transfer_unreachable: A., connecting: A., \
+               goodbye: A., done: A., enter_pin: A., end_with_hash: A., end_with_star: A. }\n";
     assert_eq!(warnings(all), [""; 0]);
 }
 

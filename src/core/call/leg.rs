@@ -120,7 +120,7 @@ impl TransferFault {
         }
     }
 
-    /// What the caller is told, to whom the agent speaks again.
+    /// Sentence for a caller who is with the agent again.
     pub const fn sentence(self) -> Sentence {
         match self {
             Self::NoAnswer => Sentence::TransferNoAnswer,

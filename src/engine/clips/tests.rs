@@ -72,7 +72,7 @@ fn what_is_said_in_a_context_of_another_language_is_in_that_language_whoever_spe
         let german = |sentence: Sentence| sentence.text(Language::German);
         assert_eq!(texts, [Sentence::Moment, Sentence::Patience, Sentence::Apology].map(german));
     }
-    // By a voice of that language: the same words, said by an English one, take another time.
+    // The same words take another time in the voice of another language.
     let said =
         |language: &str| built(&format!("    language: {language}\n    notice: Achtundachtzig Gespräche.\n")).clips;
     assert_ne!(seconds(said("de").notice.as_ref().unwrap()), seconds(said("en").notice.as_ref().unwrap()));
@@ -90,7 +90,7 @@ fn what_is_written_is_spoken_in_the_language_that_is_named() {
     assert_ne!(said("pt-BR"), said("pt"));
 }
 
-/// A voice that espeak-ng does not have would be told here.
+/// espeak-ng has a voice under each of the tags.
 #[test]
 fn every_language_has_a_voice() {
     for language in Language::ALL {

@@ -131,7 +131,7 @@ pub const TRANSFER: &str = "Transfer";
 pub const TRANSFER_TO: &str = "Send the caller to";
 pub const TRANSFER_HELP: &str = "The agent finishes speaking first. Where nobody answers, the caller comes back to it; but a place in the \
                                  dialplan keeps its callers, whatever becomes of them there.";
-/// After the description of such a place.
+/// Follows the description of a place in the dialplan.
 pub const FOR_GOOD: &str = " (in the dialplan, for good)";
 pub const TRANSFER_NOW: &str = "Transfer now";
 pub const WRITTEN: &str = "in writing";

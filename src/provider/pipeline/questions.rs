@@ -24,7 +24,7 @@ impl Questions {
         Self { tools, cache_key, sentences, asked: 0 }
     }
 
-    /// What is said for a model that has nothing to say to a caller who has heard nothing yet.
+    /// Order for a model that had nothing to say to a caller who has heard nothing yet.
     pub fn again(&self) -> Order {
         Order::Say(self.sentences.get(Sentence::NotAnswered).to_owned())
     }

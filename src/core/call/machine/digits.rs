@@ -84,7 +84,7 @@ impl CallMachine {
         }
     }
 
-    /// What the caller is asked to type, and the key that ends it.
+    /// Question for the digits of a plan, with the key that ends them.
     fn question_of(&self, plan: &DigitPlan) -> Option<String> {
         let sentences = &self.plan.rules.sentences;
         let asked = match (&plan.prompt, &plan.purpose) {
