@@ -13,7 +13,7 @@ use crate::{
     tool::{
         Executor, PolicyRules, ToolKind, ToolSpec, UnknownArgs,
         budget::Budgets,
-        policy::{ConfirmRules, ErrorTypes, OnDefer, RemoteUse, ResultShape, Words},
+        policy::{Asker, ConfirmRules, ErrorTypes, OnDefer, RemoteUse, ResultShape, Words},
     },
 };
 use jiff::SignedDuration;
@@ -129,6 +129,7 @@ pub(super) fn merged(own: raw::Policy, all: &raw::Policy) -> raw::Policy {
             yes_key: confirm.yes_key.or(all_confirm.yes_key),
             no_key: confirm.no_key.or(all_confirm.no_key),
             voice: confirm.voice.or(all_confirm.voice),
+            asked_by: confirm.asked_by.or(all_confirm.asked_by),
             read_back: confirm.read_back.or(all_confirm.read_back),
             expires: confirm.expires.or(all_confirm.expires),
             yes: confirm.yes.or(all_confirm.yes),
@@ -212,6 +213,10 @@ impl Resolver<'_> {
             no_key,
             by_voice: raw.voice.unwrap_or(default.by_voice),
             heard: raw.read_back.unwrap_or(default.heard),
+            asked_by: match raw.asked_by {
+                Some(raw::Asker::Agent) => Asker::Agent,
+                Some(raw::Asker::Engine) | None => default.asked_by,
+            },
             expires: self.duration(raw.expires, default.expires, ONE_MS, &path.key("expires")),
             words: Words {
                 yes: raw.yes.map_or(words.yes, lower),

@@ -62,6 +62,11 @@ pub(super) struct Confirm {
     /// Whether a spoken yes counts as well as a key.
     #[schemars(extend("default" = true))]
     pub voice: Option<bool>,
+    /// Whose voice puts the question to the caller. `engine`: the voice of the engine's own sentences, in exactly these words;
+    /// where there is none, or the caller talks over it, the agent puts it, and a yes counts only if it was said word for word.
+    /// `agent`: the agent, in words of its own; a yes counts if the numbers and names of the question were said.
+    #[schemars(extend("default" = "engine"))]
+    pub asked_by: Option<Asker>,
     /// Whether a yes counts only after the agent was heard to say what the question is about. It
     /// is compared with the transcript of the agent, where the provider gives one.
     #[schemars(extend("default" = true))]
@@ -75,6 +80,14 @@ pub(super) struct Confirm {
     /// Words and phrases that mean no.
     #[schemars(length(min = 1))]
     pub no: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(super) enum Asker {
+    Engine,
+    Agent,
 }
 
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]

@@ -21,7 +21,7 @@ use crate::{
     audio::{FRAME, Format},
     call::{
         AgentCommand, AgentEvent, AgentLoss, CallMachine, EndReason, Input, LegCommand, LegEvent, Measure, Note,
-        Output, TransferTarget,
+        Output, Spoken, TransferTarget,
     },
     config::Config,
     facts::{CallFacts, CallId},
@@ -91,6 +91,7 @@ struct Running {
     tools: JoinSet<ToolOutcome>,
     ids: HashMap<Id, ToolCallId>,
     handles: HashMap<ToolCallId, AbortHandle>,
+    sentences: JoinSet<Option<Spoken>>,
     end: Option<EndReason>,
 }
 
@@ -117,6 +118,9 @@ impl CallTask<'_> {
                     if let Some(input) = running.tool_finished(finished) {
                         self.step(input, &mut out);
                     }
+                }
+                Some(spoken) = running.sentences.join_next() => {
+                    self.step(Input::Spoken(spoken.unwrap_or_default()), &mut out);
                 }
                 event = line.event() => {
                     if let LegEvent::Audio(audio) = &event {
@@ -170,6 +174,7 @@ impl CallTask<'_> {
                         }
                     }
                     Output::RunTool(call) => self.run_tool(call, running),
+                    Output::Speak(sentence) => self.speak(sentence, running),
                     Output::CancelTool { id } => {
                         if let Some(handle) = running.handles.remove(&id) {
                             handle.abort();
@@ -254,6 +259,12 @@ impl CallTask<'_> {
         std::mem::replace(&mut self.session, session).retire(&self.shared.calls);
         self.toolbox = Arc::clone(&casting.toolbox);
         Input::HandedOff(Box::new(handover))
+    }
+
+    fn speak(&self, sentence: Redacted<String>, running: &mut Running) {
+        let repertoire = self.generation.repertoire(&self.facts.context).clone();
+        let studio = Arc::clone(&self.shared.studio);
+        running.sentences.spawn(async move { repertoire.speak(sentence.reveal(), &studio).await });
     }
 
     fn run_tool(&mut self, call: Approved, running: &mut Running) {

@@ -26,6 +26,8 @@ use tracing::{debug, warn};
 
 /// What a call waits for a greeting of its own words; espeak-ng takes some 20 ms. Then the agent greets.
 const GREETING_MAX: Duration = Duration::from_millis(300);
+/// What a caller waits for a question before a tool; a service far away takes about a second. Then the agent puts it.
+const QUESTION_MAX: Duration = Duration::from_secs(2);
 
 /// Who speaks in the calls of one context, and what there is to hear.
 #[derive(Clone)]
@@ -62,9 +64,9 @@ pub fn prepare(
         let lines = tools.get(name.as_str()).map_or(&[][..], |specs| specs);
         match parts[name.as_str()].clips(name, said.get(&voice).unwrap_or(&nothing), &built_in, lines) {
             Ok(clips) => {
-                let clips = Clips { ring_music: music.clone(), ..clips };
-                warm(&clips, context.audio.unwrap_or(config.media.default).format);
                 let speaker = speakers.get(&voice).cloned();
+                let clips = Clips { ring_music: music.clone(), has_voice: speaker.is_some(), ..clips };
+                warm(&clips, context.audio.unwrap_or(config.media.default).format);
                 found.insert(name.clone(), Repertoire { clips: Arc::new(clips), speaker });
             }
             Err(error) => errors.push(error),
@@ -95,6 +97,12 @@ impl Repertoire {
         };
         let greeting = Some(Spoken { text: text.to_owned(), clip });
         Arc::new(Clips { greeting, ..Clips::clone(&clips) })
+    }
+
+    /// A sentence of a call, which is not kept: there are names in it. `None`: there is no voice, or it took too long.
+    pub async fn speak(&self, text: &str, studio: &Studio) -> Option<Spoken> {
+        let clip = studio.speak_within(self.speaker.as_ref()?, text, QUESTION_MAX).await?;
+        Some(Spoken { text: text.to_owned(), clip })
     }
 
     /// The clips without a greeting that is not this one: then an agent greets.
@@ -254,7 +262,7 @@ fn lines(specs: &[ToolSpec]) -> impl Iterator<Item = &str> {
 
 /// So that no call has to wait for it.
 fn warm(clips: &Clips, format: crate::audio::Format) {
-    let Clips { notice, greeting, moment, patience, apology, menu, ring_music, lines } = clips;
+    let Clips { notice, greeting, moment, patience, apology, menu, ring_music, lines, has_voice: _ } = clips;
     let optional = [notice, greeting, menu].into_iter().flatten();
     let spoken = optional.chain([moment, patience, apology]).map(|spoken| &spoken.clip);
     spoken.chain(ring_music).chain(lines.values()).for_each(|clip| drop(clip.render(format)));
@@ -340,6 +348,7 @@ impl<'a> Parts<'a> {
             menu: self.menu.as_ref().map(sound).transpose()?,
             ring_music: None,
             lines: lines(tools).filter_map(ready).collect(),
+            has_voice: false,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! The read-back: a write waits until the caller has agreed to it, by voice or by key.
 
-use crate::call::stage::{LINE, MOMENT, PATIENCE, Stage, WORDS, approved_tool, book, look_up};
+use crate::call::stage::{LINE, MOMENT, PATIENCE, Stage, WORDS, approved_tool, book, look_up, spoken};
 use offhook_core::{
     call::{AgentEvent, AgentLoss, AgentTraits, Input, LegEvent, Next, Note, Output, Reply, Speaker, Successor},
     tool::{ToolOutcome, ToolSpec, Verdict},
@@ -369,4 +369,106 @@ fn an_answer_to_a_question_with_a_clip_outlives_the_agent_that_asked() {
     assert!(message.contains("has said yes") && !message.contains("Say"), "{message}");
     stage.only_calls("provider-2", "book", &with_token(&stage)).after(1_000);
     assert_eq!((stage.ran(), stage.heard(LINE).len()), (vec!["book".to_owned()], 30));
+}
+
+// ---- Questions about the arguments of one call ----
+
+/// What `book` asks for Friday.
+const QUESTION: &str = "Book a table on Friday?";
+
+/// The agent has said something, wanted to book, and a voice is to speak the question.
+fn asked_by_voice() -> Stage {
+    let mut stage = Stage::with_voice([book(), look_up()]);
+    stage.caller_tells("A table please.").starts("r").speaks("r", 400).calls_tool("provider-1", "book", FRIDAY);
+    stage.hears(Speaker::Agent, "A table, gladly.").done("r");
+    let asked = stage.seen.iter().filter(|(_, output)| *output == Output::Speak(QUESTION.to_owned().into())).count();
+    assert_eq!(asked, 1);
+    let (_, envelope, reply) = stage.answers().remove(0);
+    let message = envelope["error"]["message"].as_str().unwrap();
+    assert!(message.contains("now asked by another voice") && reply == Reply::NotNow, "{message}");
+    stage
+}
+
+fn voice_speaks(stage: &mut Stage) {
+    stage.input(Input::Spoken(Some(spoken(QUESTION, LINE))));
+}
+
+/// With these values and no others: nobody but the engine puts it, and a yes runs the call.
+#[test]
+fn a_question_about_the_arguments_is_put_by_the_engines_voice() {
+    let mut stage = asked_by_voice();
+    stage.after(600);
+    assert_eq!(stage.heard(LINE), [], "it is being spoken");
+    voice_speaks(&mut stage);
+    stage.after(1_000);
+    assert_eq!((stage.voice_ms(), stage.heard(LINE).len()), (500 + 400, 30));
+    stage.caller_tells("Yes, please.");
+    assert_eq!(verdicts(&stage), [Verdict::Granted]);
+    stage.only_calls("provider-2", "book", &with_token(&stage));
+    assert_eq!(stage.ran(), ["book"]);
+}
+
+#[test]
+fn a_yes_before_the_voice_has_put_the_question_does_not_count() {
+    let mut stage = asked_by_voice();
+    stage.after(500).caller_tells("Yes, please.");
+    assert_eq!(verdicts(&stage), [Verdict::Unheard]);
+    voice_speaks(&mut stage);
+    stage.after(1_000);
+    assert_eq!(stage.heard(LINE), [], "the caller has said something since");
+    assert!(stage.told().iter().any(|(text, _)| text.contains("has not heard the question")), "{:?}", stage.told());
+}
+
+#[test]
+fn a_question_that_no_voice_speaks_in_time_is_the_agents_word_for_word() {
+    let answer = |question: &str| {
+        let mut stage = asked_by_voice();
+        stage.input(Input::Spoken(None));
+        let (told, reply) = stage.told().pop().unwrap();
+        assert!(told.contains(QUESTION) && reply == Reply::Wanted, "{told}");
+        stage.agent_tells("question", question).caller_tells("Yes.");
+        verdicts(&stage)
+    };
+    assert_eq!(answer("So: book a table on Friday? Yes or no?"), [Verdict::Granted]);
+    assert_eq!(answer("Shall I reserve the table for Friday?"), [Verdict::Unheard]);
+}
+
+/// It is spoken while the response that called the tool goes on, or fails in it: then the agent puts the question at once.
+#[test]
+fn a_question_is_spoken_while_its_response_goes_on() {
+    let called = || {
+        let mut stage = Stage::with_voice([book()]);
+        stage.caller_tells("A table please.").starts("r").speaks("r", 400).calls_tool("provider-1", "book", FRIDAY);
+        stage
+    };
+    let mut stage = called();
+    voice_speaks(&mut stage);
+    stage.done("r").after(2_000);
+    assert_eq!((stage.answers()[0].2, stage.heard(LINE).len()), (Reply::NotNow, 30));
+    let mut stage = called();
+    stage.input(Input::Spoken(None)).done("r");
+    assert_eq!(stage.answers()[0].2, Reply::Wanted, "nobody asks the caller but the agent");
+    assert!(stage.told()[0].0.contains("word for word"));
+}
+
+/// A model that calls again before the caller was asked has the question spoken once.
+#[test]
+fn a_question_that_is_being_spoken_is_not_spoken_again() {
+    let mut stage = asked_by_voice();
+    stage.only_calls("provider-2", "book", FRIDAY);
+    voice_speaks(&mut stage);
+    stage.after(2_000);
+    let spoken = stage.seen.iter().filter(|(_, output)| matches!(output, Output::Speak(_))).count();
+    assert_eq!((spoken, stage.heard(LINE).len()), (1, 30));
+    assert!(stage.answers().iter().all(|(_, _, reply)| *reply == Reply::NotNow));
+}
+
+/// The agent that is lost meanwhile takes its question along.
+#[test]
+fn a_question_whose_agent_is_lost_while_it_is_spoken_is_not_put() {
+    let mut stage = asked_by_voice();
+    stage.agent(AgentEvent::Lost(AgentLoss::Closed));
+    voice_speaks(&mut stage);
+    stage.after(2_000);
+    assert_eq!(stage.heard(LINE), []);
 }

@@ -268,6 +268,16 @@ impl Stage {
         stage
     }
 
+    /// The same with a voice that speaks the sentences of the call as well.
+    pub fn with_voice(tools: impl IntoIterator<Item = ToolSpec>) -> Self {
+        let opening = Opening { caller_known: true, ..Opening::default() };
+        let patient = CallRules { no_input_after: Duration::from_secs(3_600), ..rules() };
+        let clips = Clips { has_voice: true, ..clips() };
+        let mut stage = Self::plan(AGENT, patient, clips, toolbox(tools), PolicyRules::default(), opening, false);
+        stage.leg(LegEvent::Up).agent(AgentEvent::Ready).reply("greeting", 500).after(600);
+        stage
+    }
+
     pub fn input(&mut self, input: Input) -> &mut Self {
         let mut out = Vec::new();
         self.machine.step(input, self.now, &mut out);

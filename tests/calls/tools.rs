@@ -49,6 +49,9 @@ struct Setting<'a> {
     dialplan: &'a str,
 }
 
+/// The model puts its questions itself: what it says is at hand in these tests. `tools/questions.rs` has the engine's.
+const AGENT_ASKS: &str = "policy: { confirm: { asked_by: agent } }";
+
 /// Of a tenant whose tools may approve of themselves.
 const TRUSTED: &str = ", trusted: true";
 
@@ -66,7 +69,7 @@ impl Scene {
         let yaml = format!(
             "{}default_context: front\nproviders:\n  ai: {{ openai_realtime: {{ api_key: key-of-the-test, base_url: \
              \"{}\" }} }}\n{providers}tenants:\n  acme: {{ tools: tools, allowed_hosts: [\"{}\"], tokens: [{TENANT_TOKEN}] \
-             {tenant} }}\n{sections}\ncontexts:\n  front: {{ prompt: You are a test., provider: ai, tools: [{offered}] }}\n\
+             {tenant} }}\n{sections}\ncontexts:\n  front: {{ prompt: You are a test., provider: ai, tools: [{offered}], {AGENT_ASKS} }}\n\
              {contexts}",
             place.yaml(Some(&asterisk)),
             server.base_url(),

@@ -63,7 +63,9 @@ policy: { access: public_read, risk_domain: customer_support }
 /// A tool that the caller is asked about.
 const BOOK: &str = r#"
 name: book
-description: Books a table for two.
+description: Books a table.
+parameters:
+  - { name: guests, type: integer, required: true }
 actions: [{ type: api_call, url: "http://HOST/bookings", method: POST }]
 on_success: [{ type: respond, message: "It is booked." }]
 policy: { access: write, risk_domain: customer_support, requires_confirmation: true }

@@ -1,4 +1,4 @@
-//! Questions whether a tool may run, which the engine puts itself: `tools.NAME.confirm` without `{arguments}`.
+//! Questions whether a tool may run, made of its arguments, which the engine puts itself.
 
 use crate::providers::{
     desk::{Desk, Setting},
@@ -16,13 +16,17 @@ use offhook::audio::Format;
 use serde_json::json;
 use std::{ops::Range, sync::LazyLock, time::Duration};
 
-pub const QUESTION: &str = "Shall I book the table for two?";
-pub const RULES: &str = "tools: { book: { confirm: \"Shall I book the table for two?\" } }\n";
+pub const QUESTION: &str = "Shall I book the table for 2?";
+pub const RULES: &str = "tools: { book: { confirm: \"Shall I book the table for {guests}?\" } }\n";
 pub const YES: &str = "Yes, please.";
 pub const NO: &str = "No, thank you.";
 
 pub fn book(number: usize, token: Option<&str>) -> Call {
-    let arguments = token.map_or_else(|| json!({}), |token| json!({ "confirmationToken": token }));
+    let mut arguments = json!({ "guests": 2 });
+    arguments
+        .as_object_mut()
+        .expect("an object")
+        .extend(token.map(|token| ("confirmationToken".to_owned(), token.into())));
     Call { id: format!("book_{number:016}"), name: "book".into(), arguments }
 }
 

@@ -3,6 +3,7 @@
 use crate::{
     audio::{BuiltIn, Clip},
     sentences::{Language, Sentence},
+    tool::policy::ReadOut,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -32,6 +33,8 @@ pub struct Clips {
     pub ring_music: Option<Arc<Clip>>,
     /// Announcements of slow tools and other fixed sentences, by their text.
     pub lines: BTreeMap<String, Arc<Clip>>,
+    /// A voice is there that speaks the sentences of one call too.
+    pub has_voice: bool,
 }
 
 impl Spoken {
@@ -52,11 +55,17 @@ impl Default for Clips {
             menu: None,
             ring_music: None,
             lines: BTreeMap::new(),
+            has_voice: false,
         }
     }
 }
 
 impl Clips {
+    /// What of questions before a tool the engine can put.
+    pub fn read_out(&self) -> ReadOut {
+        ReadOut { lines: self.lines.keys().cloned().collect(), any: self.has_voice }
+    }
+
     /// The sentence with this text, if it was rendered.
     pub fn line(&self, text: &str) -> Option<Spoken> {
         self.lines.get(text).map(|clip| Spoken { text: text.to_owned(), clip: Arc::clone(clip) })

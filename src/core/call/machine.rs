@@ -19,7 +19,6 @@
 use super::{
     actions::Actions,
     agent::ResponseId,
-    clips::Spoken,
     end::EndReason,
     leg::{LegCommand, LegEvent, TransferFault},
     record::{Initiator, Measure, Note, TransferTarget},
@@ -66,7 +65,7 @@ pub struct CallMachine {
     /// Tool calls from before the answer.
     early_calls: Vec<ToolCall>,
     /// Is put to the caller with the answers that are due.
-    question: Option<Spoken>,
+    question: Option<Question>,
     /// Open when no agent can be had.
     menu: Option<Menu>,
     capture: Option<Capture>,
@@ -165,6 +164,7 @@ use finishing::Finishing;
 use gap::Gap;
 use hold::Hold;
 use last_resort::Menu;
+use question::Question;
 use recording::Keeping;
 use succession::Succession;
 use tools::{Handoff, Manners};
@@ -189,7 +189,7 @@ impl CallMachine {
         timers.set(Timer::Answer, if at_once { now } else { now + plan.rules.answer_max });
         let (toolbox, rules) = (Arc::clone(&plan.toolbox), Arc::clone(&plan.policy));
         let mut policy = CallPolicy::new(toolbox, rules, plan.opening.clone(), (now, plan.wall));
-        policy.reads_out(plan.clips.lines.keys().cloned());
+        policy.reads_out(plan.clips.read_out());
         Self {
             track: Track::new(plan.format, plan.beat, now),
             began: now,
@@ -274,6 +274,7 @@ impl CallMachine {
             Input::Written(text) => self.on_written(text.reveal(), now, out),
             Input::Say(words) if matches!(self.phase, Phase::Talking) => self.say(&words, now, out),
             Input::Say(_) => {}
+            Input::Spoken(spoken) => self.on_spoken(spoken, now, out),
             Input::EndNow { reason, account } => {
                 out.extend(account.map(|account| Output::Note(Note::HungUp { account })));
                 self.depart(Departure::HangUp(reason), now, out);

@@ -2,7 +2,7 @@
 
 use super::{
     agent::{AgentCommand, AgentEvent, AgentLoss, AgentTraits},
-    clips::Clips,
+    clips::{Clips, Spoken},
     end::EndReason,
     leg::{LegCommand, LegEvent},
     record::{Measure, Note},
@@ -31,6 +31,8 @@ pub enum Input {
     Written(Redacted<String>),
     /// A running tool has the agent say this at once.
     Say(String),
+    /// The sentence of [`Output::Speak`]; `None`: no voice spoke it in time.
+    Spoken(Option<Spoken>),
     /// An operator, or the engine on its way down, ends the call now.
     EndNow {
         reason: EndReason,
@@ -49,6 +51,8 @@ pub enum Output {
     ToLeg(LegCommand),
     ToAgent(AgentCommand),
     RunTool(Approved),
+    /// A sentence of this call is to be spoken by the engine's voice. Answered with [`Input::Spoken`].
+    Speak(Redacted<String>),
     CancelTool {
         id: ToolCallId,
     },

@@ -222,7 +222,7 @@ impl CallMachine {
                 }
                 CallAction::TakeMessage(message) => out.push(Output::Deliver(Delivery::Message(message))),
                 CallAction::SendTranscript { to } => out.push(Output::Deliver(Delivery::Transcript { to })),
-                CallAction::Ask { question } => self.question = self.plan.clips.line(&question),
+                CallAction::Ask { question } => self.prepare_question(question, out),
                 CallAction::StopRecording => self.refuse_recording(),
                 // The memory has it already.
                 CallAction::Flag { .. } => {}
@@ -460,7 +460,7 @@ impl CallMachine {
         self.takes_over = true;
         let recorded = std::mem::replace(&mut self.plan.rules, rules).recording;
         (self.plan.agent, self.plan.clips) = (agent, clips);
-        self.policy.reads_out(self.plan.clips.lines.keys().cloned());
+        self.policy.reads_out(self.plan.clips.read_out());
         self.drop_question();
         self.agent = Agent::Dialling;
         self.timers.set(Timer::AgentReady, now + self.plan.rules.agent_ready_max);

@@ -2,7 +2,11 @@
 //! the caller, a way out, a refusal.
 
 use super::{
-    CallPolicy, Candidate, Stop, ToolCallId, approved::Ticket, authority::Approval, confirm::Proposal, rules::OnDefer,
+    CallPolicy, Candidate, Stop, ToolCallId,
+    approved::Ticket,
+    authority::Approval,
+    confirm::Proposal,
+    rules::{Asker, OnDefer},
 };
 use crate::{
     gate::{AuthState, Category, Code, Decision, Event, Route},
@@ -10,9 +14,19 @@ use crate::{
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 
 /// Entries of a list that are read out; nobody keeps more in mind.
 const LISTED_MAX: usize = 4;
+
+/// Questions that the engine can put by itself.
+#[derive(Debug, Default)]
+pub struct ReadOut {
+    /// Those that are rendered.
+    pub lines: BTreeSet<String>,
+    /// Every other one too: a voice is there that speaks them in the call.
+    pub any: bool,
+}
 
 impl CallPolicy {
     /// What the gate is asked. Arguments are told by their keys alone: a value could hold a caller's
@@ -41,6 +55,10 @@ impl CallPolicy {
         }
     }
 
+    pub fn reads_out(&mut self, read_out: ReadOut) {
+        self.read_out = read_out;
+    }
+
     /// Opens a question to the caller and tells the model how to put it, or that the engine does.
     pub(super) fn question(
         &mut self,
@@ -52,7 +70,8 @@ impl CallPolicy {
         let shown = shown(spec, arguments);
         let preview = preview(spec, &shown);
         let (turn, rules) = (self.turns.number(), &self.rules.confirm);
-        let by_engine = self.read_out.contains(&preview);
+        let by_engine =
+            rules.asked_by == Asker::Engine && (self.read_out.any || self.read_out.lines.contains(&preview));
         let shown = Value::Object(shown);
         let proposal = Proposal { tool: &spec.name, arguments: digest, shown, preview: preview.clone(), by_engine };
         let request = self.confirmations.ask(proposal, turn, now, rules);

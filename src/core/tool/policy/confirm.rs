@@ -13,7 +13,7 @@
 use super::{
     judge::{Answer, words},
     read_back::{ReadBack, Wanted, read_back},
-    rules::ConfirmRules,
+    rules::{Asker, ConfirmRules},
 };
 use crate::redact::Redacted;
 use jiff::Timestamp;
@@ -305,7 +305,9 @@ impl Question {
     /// Compares what was said before the caller's words of this turn with the question.
     fn before(&self, turn: u64, agent_is_transcribed: bool, rules: &ConfirmRules) -> ReadBack {
         let values = self.values.reveal();
-        let wanted = Wanted { preview: self.preview.reveal(), values, keys: [rules.yes_key, rules.no_key] };
+        let word_for_word = rules.asked_by == Asker::Engine;
+        let keys = [rules.yes_key, rules.no_key];
+        let wanted = Wanted { preview: self.preview.reveal(), values, keys, word_for_word };
         let said = self.said.before(turn);
         // An agent whose words are not known was told to put the question since they were answered by others.
         let is_put_anyway =

@@ -27,11 +27,12 @@ mod turns;
 mod whole;
 
 pub use approved::{Approved, RemoteQuestion, ToolCallId};
+pub use asking::ReadOut;
 pub use audit::Audit;
 pub use authority::Source;
 pub use confirm::Verdict;
 pub use judge::Words;
-pub use rules::{AnswerLimits, ConfirmRules, ErrorTypes, OnDefer, PolicyRules, RemoteUse, ResultShape};
+pub use rules::{AnswerLimits, Asker, ConfirmRules, ErrorTypes, OnDefer, PolicyRules, RemoteUse, ResultShape};
 pub use settle::Settled;
 
 use super::{
@@ -56,7 +57,7 @@ use jiff::Timestamp;
 use secrets::Secrets;
 use serde_json::{Map, Value, json};
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     fmt,
     sync::Arc,
     time::{Duration, Instant},
@@ -110,8 +111,7 @@ pub struct CallPolicy {
     memory: Arc<Memory>,
     running: HashMap<ToolCallId, Ticket>,
     secrets: Secrets,
-    /// Questions that the engine has as clips.
-    read_out: BTreeSet<String>,
+    read_out: ReadOut,
 }
 
 impl fmt::Debug for CallPolicy {
@@ -195,13 +195,8 @@ impl CallPolicy {
             authority,
             running: HashMap::new(),
             secrets: Secrets::default(),
-            read_out: BTreeSet::new(),
+            read_out: ReadOut::default(),
         }
-    }
-
-    /// Questions in exactly these words are put to the caller by the engine.
-    pub fn reads_out(&mut self, lines: impl Iterator<Item = String>) {
-        self.read_out = lines.collect();
     }
 
     /// Decides whether a call may run: steps 1 to 7.

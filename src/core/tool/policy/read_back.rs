@@ -29,6 +29,8 @@ pub struct Wanted<'a> {
     pub values: &'a BTreeSet<String>,
     /// Keys for yes and no, which a sentence about them names.
     pub keys: [char; 2],
+    /// Its words have to be said in their order, with no other between them.
+    pub word_for_word: bool,
 }
 
 /// Numbers up to this have words that mean something else in another language, as "once" is eleven in Spanish.
@@ -136,7 +138,11 @@ static LANGUAGES: LazyLock<[Language; 7]> = LazyLock::new(|| {
 /// Compares `said`, the agent's words before the caller's answer, with the question that is wanted.
 pub fn read_back(said: &str, wanted: &Wanted<'_>) -> ReadBack {
     let found: Vec<ReadBack> = languages_of(said)
-        .map(|language| Question::of(wanted, language).is_put(&said_sentences(said, language, wanted.keys)))
+        .map(|language| {
+            let put = Question::of(wanted, language).is_put(&said_sentences(said, language, wanted.keys));
+            let is_own = wanted.word_for_word && !is_in(wanted.preview, said, language);
+            if put == ReadBack::Same && is_own { ReadBack::Wrong } else { put }
+        })
         .collect();
     // What is a number in one language may be another word in the one that is spoken.
     let best = [ReadBack::Same, ReadBack::Wrong, ReadBack::Other].into_iter().find(|one| found.contains(one));
@@ -185,8 +191,17 @@ impl Question {
             return ReadBack::Other;
         }
         // What was said before the sentences that put it is no part of it.
-        let put = (0..sentences.len()).rev().map(|from| &sentences[from..]).find(|put| self.has_all(put));
-        if put.is_some_and(|put| self.has_nothing_else(put)) { ReadBack::Same } else { ReadBack::Wrong }
+        let Some(put) = (0..sentences.len()).rev().map(|from| &sentences[from..]).find(|put| self.has_all(put)) else {
+            return ReadBack::Wrong;
+        };
+        let whole = (1..=put.len()).find(|to| self.has_all(&put[..*to])).unwrap_or(put.len());
+        let is_more = put[whole..].iter().flatten().any(|clause| clause.asks || !self.is_repeated_in(clause));
+        if is_more || !self.has_nothing_else(put) { ReadBack::Wrong } else { ReadBack::Same }
+    }
+
+    /// Whether a clause says nothing that the question does not.
+    fn is_repeated_in(&self, clause: &Clause) -> bool {
+        clause.words.iter().all(|word| has_digit(word) || self.words.contains(word) || TAG_WORDS.contains(word))
     }
 
     fn has_all(&self, sentences: &[Vec<Clause>]) -> bool {
@@ -247,6 +262,15 @@ fn said_sentences(text: &str, language: &Language, keys: [char; 2]) -> Vec<Vec<C
     };
     let ends = ['.', '?', '!', '…', ';', '\n', '।', '؟', '۔', '。', '？'];
     parts(text, &ends).map(sentence).filter(|sentence| !sentence.is_empty()).collect()
+}
+
+/// Whether a text has the words of a sentence, in their order and with no other between them. Numbers are compared by value.
+fn is_in(sentence: &str, text: &str, language: &Language) -> bool {
+    let [sentence, text] = [sentence, text].map(|text| {
+        let text = replace_numbers_in_text(text, language, 0.0);
+        words(&NUMBER.replace_all(&text, |found: &regex::Captures<'_>| format!(" {} ", value_of(&found[0]))))
+    });
+    sentence.is_empty() || text.windows(sentence.len()).any(|window| window == sentence)
 }
 
 /// Parts that end with one of these signs, where no digit follows.
@@ -313,7 +337,21 @@ mod tests {
 
     fn said(said: &str, preview: &str, values: &str) -> ReadBack {
         let values = words(values).into_iter().collect();
-        read_back(said, &Wanted { preview, values: &values, keys: ['1', '2'] })
+        read_back(said, &Wanted { preview, values: &values, keys: ['1', '2'], word_for_word: false })
+    }
+
+    #[test]
+    fn word_for_word_no_word_of_the_sentence_is_another_one() {
+        let values = words("5000 Bob").into_iter().collect();
+        let wanted = Wanted { preview: "Pay 5000 to Bob?", values: &values, keys: ['1', '2'], word_for_word: true };
+        for same in ["Pay 5000 to Bob?", "Sure. Pay five thousand to Bob? Yes or no?", "So: pay 5,000 to Bob?"] {
+            assert_eq!(read_back(same, &wanted), ReadBack::Same, "{same}");
+        }
+        for own in ["Shall I send 5000 to Bob?", "To Bob I pay 5000, is that right?", "Pay the 5000 to Bob?"] {
+            assert_eq!(read_back(own, &wanted), ReadBack::Wrong, "{own}");
+        }
+        assert_eq!(read_back("Pay 5000 to Bob? Are you still there?", &wanted), ReadBack::Other);
+        assert_eq!(read_back("Is that right?", &wanted), ReadBack::Nothing);
     }
 
     #[test]
@@ -324,6 +362,7 @@ mod tests {
             "Sure, I can do that. So I pay 5,000 to Bob. Is that right?",
             "Pay five thousand to Bob?",
             "Your balance is ten. I will pay 5000 to Bob, okay?",
+            "Pay 5000 to Bob? So 5000 to Bob. Yes or no?",
             "Pay 5 000.00 to Bob, yes or no?",
             "I pay Bob 5000. Press 1 for yes or 2 for no.",
         ] {
@@ -343,6 +382,8 @@ mod tests {
             "I will not, under no circumstances, pay 5000 to Bob.",
             "Pay 5 million to Bob?",
             "Pay 5000 to Bob and fifty to me?",
+            "Pay 5000 to Bob? Pay 5000 to Ann?",
+            "Pay 5000 to Bob? That is 5000 for Ann. Yes or no?",
         ] {
             assert_eq!(said(wrong, preview, "5000 Bob"), ReadBack::Wrong, "{wrong}");
         }

@@ -37,6 +37,17 @@ pub struct ConfirmRules {
     pub words: Words,
     /// A yes counts only after the agent was heard to say what the question is about.
     pub heard: bool,
+    pub asked_by: Asker,
+}
+
+/// The voice that puts a question, and how close to the written sentence a question of the agent's has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Asker {
+    /// The engine. Where it cannot, or was talked over, the agent, word for word.
+    #[default]
+    Engine,
+    /// The agent, in words of its own with the values of the sentence.
+    Agent,
 }
 
 impl Default for ConfirmRules {
@@ -48,6 +59,7 @@ impl Default for ConfirmRules {
             expires: Duration::from_secs(300),
             words: Words::default(),
             heard: true,
+            asked_by: Asker::Engine,
         }
     }
 }

@@ -3,6 +3,7 @@
 mod answers;
 mod authority;
 mod confirmation;
+mod consent;
 mod path;
 mod properties;
 mod replay;
