@@ -2,8 +2,9 @@
 //!
 //! The background level is the 80th percentile of recent 100 ms blocks, and a caller has to be 3 dB louder. Blocks are
 //! learnt at the beginning of the call, before anybody could have spoken; when they are not louder than the background or not
-//! speech; when they are far below a known caller while the agent speaks; and when a sound goes on for longer than a caller speaks without a pause. A pause of a second behind such a sound
-//! takes that back: it was a caller, since a television does not wait for the agent's answer.
+//! speech; when they are far below a known caller while the agent speaks; and when a sound goes on for longer than a caller speaks
+//! without a pause. A pause of a second behind such a sound takes that back: it was a caller, since a television does not wait for
+//! the agent's answer.
 
 use std::collections::VecDeque;
 
@@ -38,8 +39,8 @@ const SOFT_IN_TURN_FRAMES: u32 = 20;
 const SOFT_PAUSE_FRAMES: u32 = 10;
 /// Frames of such speech after which it may be the caller after all, who has put the telephone down: 6 s.
 const SOFT_FRAMES_MAX: u32 = 300;
-/// Level that is assumed for a caller who has not had a turn, when the length of a sound is judged. It is not assumed for
-/// interruptions: a soft caller may interrupt the greeting.
+/// Level that is assumed for a caller who has not had a turn, when the length of a sound is judged. For interruptions it would be too
+/// high: a soft caller may interrupt the greeting ([`FIRST_VOWEL_DBFS`]).
 const USUAL_CALLER_DBFS: f32 = -17.0;
 /// Distance below the caller's level at which a long sound is background after [`SOFT_BLOCKS_MAX`].
 const SOFT_DB: f32 = 6.0;
@@ -53,6 +54,12 @@ const PAUSE_BLOCKS: u32 = 10;
 const CALLER_PERCENTILE: usize = 85;
 /// Frames behind a loud vowel that count as the caller's while a sound is undecided (100 ms) and in a turn (300 ms).
 const HELD_UNDECIDED: u32 = 5;
+/// Level of the vowels of a soft caller, whose speech is at -36 dBFS. A television at -40 dBFS is below it.
+const FIRST_VOWEL_DBFS: f32 = -32.0;
+/// Frames without such a vowel after which a sound over the greeting is not the caller's: 360 ms, in which the agent pauses.
+const HELD_FIRST_SOUND: u32 = 18;
+/// Sounds over the greeting that came to nothing, after which no softer one pauses it.
+const FIRST_SOUNDS_MAX: u32 = 2;
 const HELD_IN_TURN: u32 = 15;
 
 /// Turn state while a frame is heard.
@@ -94,6 +101,7 @@ pub(super) struct Background {
     /// Frames since the last one above the threshold.
     since_loud: u32,
     beside: Beside,
+    first_sounds: FirstSounds,
 }
 
 /// The block that is being heard.
@@ -114,6 +122,33 @@ struct Beginning {
     first_dbfs: f32,
     quiet: u32,
     near: u32,
+}
+
+/// Sounds over the agent before the caller has had a turn. How soft they may be shows only in time: the first ones pause the agent, and
+/// the one after a television's has to have a vowel as loud as a soft caller's.
+#[derive(Debug, Default)]
+struct FirstSounds {
+    is_undecided: bool,
+    /// Frames of the sound since such a vowel.
+    since_vowel: u32,
+    /// Sounds that came to nothing.
+    in_vain: u32,
+}
+
+impl FirstSounds {
+    fn hear(&mut self, level: f32, state: TurnState) {
+        let was_undecided = std::mem::replace(&mut self.is_undecided, state == TurnState::Undecided);
+        self.in_vain = self.in_vain.saturating_add(u32::from(was_undecided && state == TurnState::Agent));
+        let has_vowel = !self.is_undecided || level > FIRST_VOWEL_DBFS;
+        self.since_vowel = if has_vowel { 0 } else { self.since_vowel.saturating_add(1) };
+        if self.since_vowel > HELD_FIRST_SOUND {
+            self.in_vain = FIRST_SOUNDS_MAX;
+        }
+    }
+
+    fn threshold(&self) -> Option<f32> {
+        (self.in_vain >= FIRST_SOUNDS_MAX).then_some(FIRST_VOWEL_DBFS)
+    }
 }
 
 /// Soft speech behind a caller's own words, as of a radio.
@@ -138,8 +173,10 @@ impl Background {
     /// Takes one frame that is not echo; tells whether the caller speaks in it rather than somebody in the background.
     pub fn hear(&mut self, level: f32, is_speech: bool, state: TurnState) -> bool {
         let mut threshold = self.threshold.unwrap_or(f32::MIN);
-        if let (TurnState::Agent | TurnState::Undecided, Some(caller)) = (state, self.caller_dbfs) {
-            threshold = threshold.max(caller - BELOW_CALLER_DB);
+        self.first_sounds.hear(level, state);
+        if let TurnState::Agent | TurnState::Undecided = state {
+            let own = self.caller_dbfs.map(|caller| caller - BELOW_CALLER_DB);
+            threshold = threshold.max(own.or(self.first_sounds.threshold()).unwrap_or(f32::MIN));
         }
         let is_beside = self.beside.hear(is_speech, self.caller_dbfs.is_none() || self.is_soft(level));
         let is_louder = level > threshold;
@@ -153,7 +190,10 @@ impl Background {
         match state {
             TurnState::Agent => is_louder,
             TurnState::Silence => is_louder && !is_beside,
-            TurnState::Undecided => self.since_loud <= HELD_UNDECIDED,
+            TurnState::Undecided => {
+                let may_be_caller = self.caller_dbfs.is_some() || self.first_sounds.since_vowel <= HELD_FIRST_SOUND;
+                self.since_loud <= HELD_UNDECIDED && may_be_caller
+            }
             TurnState::Caller => self.since_loud <= HELD_IN_TURN && !is_beside,
         }
     }

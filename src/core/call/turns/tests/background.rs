@@ -180,3 +180,17 @@ fn when_the_television_is_off_a_soft_caller_is_heard_again() {
     scene.told();
     assert!(scene.hears(Silent, "R", SECOND).told().contains("began"), "-37 dBFS");
 }
+
+#[test]
+fn a_television_that_is_switched_on_in_the_greeting_pauses_it_for_a_moment() {
+    let mut scene = Scene::new();
+    scene.hears(Speaking, ".", SECOND).hears(Speaking, "P", 10 * SECOND);
+    assert_eq!(scene.told(), "1020 ducked, 1040 paused, 1540 resumed: too_short");
+}
+
+#[test]
+fn a_soft_caller_may_interrupt_the_greeting() {
+    let mut scene = Scene::new();
+    scene.hears(Speaking, ".", SECOND).hears(Speaking, "L", 2 * SECOND);
+    assert_eq!(scene.told(), "1020 ducked, 1040 paused, 1520 interrupted since 1000");
+}
