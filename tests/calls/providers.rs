@@ -216,7 +216,10 @@ const RUNG: Duration = ms(4_000);
 /// One call for each code, all in one engine; each has a vendor of its own.
 async fn a_session_closed_while_a_person_is_rung<D: Dialect>() {
     // A voice that cannot be taken for ringing.
-    let vendors = join_all(CODES.map(|_| Vendor::start::<D>(Scenario { voice: 1, ..Scenario::default() }))).await;
+    let vendors = join_all(
+        CODES.map(|_| Vendor::start::<D>(Scenario { pitch: |session| hertz(session + 1), ..Scenario::default() })),
+    )
+    .await;
     let mut yaml = format!(
         "default_context: c{}\ndestinations:\n  there: {{ description: People, ring: {}ms, dial: \
          [\"Local/rings@lab-targets\"] }}\nproviders:\n",

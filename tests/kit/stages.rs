@@ -10,7 +10,7 @@
 //!
 //! By default the listener understands [`Scenario::caller_words`] of each turn in which it hears a voice, the model
 //! says [`Scenario::agent_words`], and the voice makes a tone of [`Scenario::answer`] of each clause, or [`Scenario::words`];
-//! the tone's pitch is that of a realtime vendor's first session ([`hertz`]).
+//! the tone's pitch is that of a realtime vendor's first session ([`Scenario::pitch`]).
 
 #![allow(unused_imports)]
 
@@ -21,7 +21,7 @@ pub mod voice;
 
 pub use listeners::{Flux, Nova, Transcriber, heard_by, writes};
 
-use super::vendor::{Dialect, Scenario, Vendor, hertz};
+use super::vendor::{Dialect, Scenario, Vendor};
 use offhook::config::{ProviderConfig, Services};
 use serde_json::{Value, json};
 use std::{
@@ -76,12 +76,12 @@ impl Stages {
     }
 
     pub async fn listening<L: Dialect>(scenario: Scenario) -> Self {
-        let Scenario { host, caller_words, agent_words, answer, words, voice, .. } = scenario;
+        let Scenario { host, caller_words, agent_words, answer, words, pitch, .. } = scenario;
         let scribe = Server::at(host, move |asked| writes(asked, caller_words)).await;
         let model = Server::at(host, move |_| model::says(agent_words)).await;
         let voice = Server::at(host, move |asked| match words {
             Some(words) => voice::says(asked, words),
-            None => voice::speaks(asked, hertz(1 + voice), answer),
+            None => voice::speaks(asked, pitch(1), answer),
         })
         .await;
         let listener = Vendor::start::<L>(scenario).await;

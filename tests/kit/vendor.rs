@@ -52,7 +52,7 @@ use tokio::{
     task::{AbortHandle, JoinHandle, JoinSet},
     time::timeout,
 };
-use tokio_tungstenite::tungstenite::Message;
+pub use tokio_tungstenite::tungstenite::Message;
 
 /// The longest a test waits for something that should come.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -66,8 +66,8 @@ pub trait Dialect: Default + Send + 'static {
     const KIND: &'static str;
     /// Options of the provider that lead to a server here.
     fn options(address: SocketAddr) -> Value;
-    /// What the client asks for by the address that it dials, with its query.
-    fn dialled(&mut self, _path: &str) -> Vec<Heard> {
+    /// What the client asks for by the head of its request: the address with its query, and the headers.
+    fn dialled(&mut self, _head: &str) -> Vec<Heard> {
         Vec::new()
     }
     /// What the vendor says when the connection stands, before it heard anything.
@@ -131,6 +131,8 @@ pub enum Heard {
     WantsSpeech {
         text: Option<String>,
     },
+    /// An answer of these words is due now, and no tool may be called in it.
+    WantsWords(String),
     /// Something to know; nothing is to be said about it now.
     Told(String),
     ToolResult {
@@ -337,6 +339,10 @@ struct Log {
     sessions: Vec<Seen>,
     orders: Vec<mpsc::Sender<Order>>,
     violations: Vec<String>,
+    /// Words of the answers, where they are other ones than the scenario's.
+    agent_words: Option<&'static str>,
+    /// Calls that [`Vendor::call`] has made.
+    calls: usize,
 }
 
 impl Drop for Vendor {
@@ -451,6 +457,58 @@ impl Vendor {
             .await;
     }
 
+    /// What a session was told but for audio, oldest first; not for vendors whose messages are no JSON.
+    pub fn told(&self, session: usize) -> Vec<Value> {
+        let json = |text: &String| serde_json::from_str(text).expect("JSON");
+        self.of(session, |seen| seen.texts.iter().map(json).collect())
+    }
+
+    /// From now on the words of an answer are these.
+    pub fn speaks_of(&self, words: &'static str) {
+        self.log().agent_words = Some(words);
+    }
+
+    /// Answers that all sessions have said to their end.
+    pub fn answered(&self) -> usize {
+        self.of_all(answered)
+    }
+
+    /// Waits until so many answers have been said.
+    pub async fn has_answered(&self, answers: usize) {
+        self.until(&format!("{answers} answers were said"), |sessions| answered(sessions) >= answers).await;
+    }
+
+    /// The newest session calls a tool, after what is being said. The call's id, which is as long as vendors make them.
+    pub fn call(&self, name: &str, arguments: &Value) -> String {
+        let id = {
+            let mut log = self.log();
+            log.calls += 1;
+            format!("call_{:016}", log.calls)
+        };
+        let call = Call { id: id.clone(), name: name.into(), arguments: arguments.clone() };
+        self.order(self.sessions(), Order::Call(vec![call]));
+        id
+    }
+
+    /// Waits for the result of a call.
+    pub async fn result_of(&self, id: &str) -> Value {
+        let result = |sessions: &[Seen]| {
+            let mut results = sessions.iter().flat_map(|seen| &seen.results);
+            results.find(|(call, _)| call == id).map(|(_, output)| output.clone())
+        };
+        self.until(&format!("{id} has its result"), |sessions| result(sessions).is_some()).await;
+        let output = self.of_all(result).expect("waited for");
+        serde_json::from_str(&output).expect("JSON")
+    }
+
+    /// The newest session calls a tool, gets its result, and speaks.
+    pub async fn uses(&self, name: &str, arguments: &Value) -> Value {
+        let answers = self.answered();
+        let result = self.result_of(&self.call(name, arguments)).await;
+        self.has_answered(answers + 1).await;
+        result
+    }
+
     /// The client did nothing that the vendor would have refused.
     pub fn is_content(&self) {
         assert_eq!(self.log().violations, Vec::<String>::new(), "{}", self.kind);
@@ -459,6 +517,10 @@ impl Vendor {
     fn log(&self) -> MutexGuard<'_, Log> {
         self.shared.log()
     }
+}
+
+fn answered(sessions: &[Seen]) -> usize {
+    sessions.iter().map(|seen| seen.answered).sum()
 }
 
 impl Shared {
@@ -494,6 +556,10 @@ impl Shared {
         if self.scenario.kept && serde_json::from_slice::<Value>(words).is_ok() {
             self.note(session, |seen| seen.said.push(String::from_utf8_lossy(words).into_owned()));
         }
+    }
+
+    fn agent_words(&self) -> &'static str {
+        self.log().agent_words.unwrap_or(self.scenario.agent_words)
     }
 
     fn violation(&self, session: usize, what: String) {

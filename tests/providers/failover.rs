@@ -18,7 +18,7 @@ use futures_util::future::join_all;
 pub const DEPUTY: usize = 3;
 
 fn deputys() -> Scenario {
-    Scenario { voice: DEPUTY, ..Scenario::default() }
+    Scenario { pitch: |session| hertz(session + DEPUTY), ..Scenario::default() }
 }
 
 /// The same vendor once more, under another name.

@@ -23,7 +23,7 @@ mod packages;
 mod page;
 mod questions;
 mod records;
-mod sessions;
+pub mod sessions;
 mod stages;
 mod states;
 mod survived;

@@ -122,8 +122,8 @@ pub async fn a_session_closed_while_it_is_set_up_is_tried_again_and_then_given_u
 }
 
 pub async fn a_set_up_that_is_never_acknowledged_or_answered_with_garbage_is_given_up<D: Dialect>() {
-    let never = opens::<D>(Opening::NeverReady, "handshake", 4);
-    tokio::join!(never, opens::<D>(Opening::Garbage, "protocol", ATTEMPTS));
+    let never = [Opening::NeverReady, Opening::Silent].map(|opening| opens::<D>(opening, "handshake", 4));
+    tokio::join!(join_all(never), opens::<D>(Opening::Garbage, "protocol", ATTEMPTS));
 }
 
 pub async fn quota_and_throttling_at_the_set_up_are_told_for_what_they_are<D: Dialect>() {

@@ -52,7 +52,7 @@ const ATTEMPTS: usize = 5;
 pub async fn a_vendor_that_fails_is_left_alone_and_tried_again<D: Dialect>() {
     let openings = vec![Opening::Refuse(503); ATTEMPTS];
     let vendor = Vendor::start::<D>(Scenario { openings, ..Scenario::default() }).await;
-    let deputy = Vendor::start::<D>(Scenario { voice: DEPUTY, ..Scenario::default() }).await;
+    let deputy = Vendor::start::<D>(Scenario { pitch: |session| hertz(session + DEPUTY), ..Scenario::default() }).await;
     let providers = [("first", vendor.yaml()), ("second", deputy.yaml())];
     let desk = Desk::with(&providers, "fallbacks: [second]").await;
     let breaker = "offhook_provider_breaker{provider=\"first\"}";

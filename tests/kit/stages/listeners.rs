@@ -40,12 +40,12 @@ impl Default for Line {
 }
 
 impl Line {
-    /// Of an address like `…?encoding=mulaw&sample_rate=8000`.
-    fn dialled(path: &str) -> Self {
+    /// Of a request's head whose address is like `…?encoding=mulaw&sample_rate=8000`.
+    fn dialled(head: &str) -> Self {
         let format = match () {
-            () if path.contains("encoding=mulaw") => Format::ULAW,
-            () if path.contains("encoding=alaw") => Format::ALAW,
-            () if path.contains("sample_rate=16000") => Format::SLIN16,
+            () if head.contains("encoding=mulaw") => Format::ULAW,
+            () if head.contains("encoding=alaw") => Format::ALAW,
+            () if head.contains("sample_rate=16000") => Format::SLIN16,
             () => Format::SLIN8,
         };
         Self { format, ..Self::default() }
@@ -151,11 +151,12 @@ impl Dialect for Nova {
         options(address, json!({ "model": "nova-3" }))
     }
 
-    fn dialled(&mut self, path: &str) -> Vec<Heard> {
-        self.line = Line::dialled(path);
-        let endpointing = path.split("&endpointing=").nth(1).and_then(|rest| rest.split('&').next()?.parse().ok());
+    fn dialled(&mut self, head: &str) -> Vec<Heard> {
+        self.line = Line::dialled(head);
+        let endpointing =
+            head.split("&endpointing=").nth(1).and_then(|rest| rest.split(['&', ' ']).next()?.parse().ok());
         self.over = endpointing.map(Duration::from_millis);
-        vec![if path.contains("/v1/listen?model=nova-3&") { self.line.set_up() } else { Heard::Violation(path.into()) }]
+        vec![if head.contains("/v1/listen?model=nova-3&") { self.line.set_up() } else { Heard::Violation(head.into()) }]
     }
 
     fn hear(&mut self, heard: Message) -> Vec<Heard> {
@@ -240,11 +241,11 @@ impl Dialect for Flux {
         options(address, json!({ "model": "flux-general-en" }))
     }
 
-    fn dialled(&mut self, path: &str) -> Vec<Heard> {
-        self.line = Line::dialled(path);
-        self.eager = path.contains("&eager_eot_threshold=0.4");
-        let is_right = path.contains("/v2/listen?model=flux-general-en&");
-        vec![if is_right { self.line.set_up() } else { Heard::Violation(path.into()) }]
+    fn dialled(&mut self, head: &str) -> Vec<Heard> {
+        self.line = Line::dialled(head);
+        self.eager = head.contains("&eager_eot_threshold=0.4");
+        let is_right = head.contains("/v2/listen?model=flux-general-en&");
+        vec![if is_right { self.line.set_up() } else { Heard::Violation(head.into()) }]
     }
 
     fn hear(&mut self, heard: Message) -> Vec<Heard> {

@@ -18,6 +18,8 @@ pub struct OpenAi {
     calls: Vec<Call>,
     /// The id of the client's last wish to speak.
     wish: Value,
+    /// A response was asked for, and is not over.
+    active: bool,
     /// Turns that the client has told.
     committed: u32,
 }
@@ -38,6 +40,12 @@ impl Dialect for OpenAi {
     fn tokens() -> BTreeMap<&'static str, u64> {
         let input = [("input_text", 12), ("input_audio", 8), ("input_cached", 4)];
         input.into_iter().chain([("output_text", 3), ("output_audio", 7)]).collect()
+    }
+
+    /// The header selects a dialect that is retired.
+    fn dialled(&mut self, head: &str) -> Vec<Heard> {
+        let beta = head.lines().find(|line| line.to_lowercase().starts_with("openai-beta:"));
+        beta.map(|line| Heard::Violation(line.to_owned())).into_iter().collect()
     }
 
     fn hello(&mut self) -> Vec<Message> {
@@ -64,11 +72,19 @@ impl Dialect for OpenAi {
             "input_audio_buffer.commit" => return self.commit(),
             "response.create" if message["response"]["conversation"] == "none" => summed_up(&message),
             "response.create" => {
-                self.wish = message["event_id"].clone();
-                Heard::WantsSpeech { text: message["response"]["instructions"].as_str().map(str::to_owned) }
+                (self.wish, self.active) = (message["event_id"].clone(), true);
+                let wish = &message["response"];
+                match wish["instructions"].as_str().map(str::to_owned) {
+                    Some(text) if wish["tool_choice"] == "none" => Heard::WantsWords(text),
+                    text => Heard::WantsSpeech { text },
+                }
             }
-            "response.cancel" => Heard::Cancelled,
-            "conversation.item.truncate" => self.truncate(&message),
+            "response.cancel" if self.active => Heard::Cancelled,
+            "response.cancel" => {
+                let error = error("response_cancel_not_active", &message["event_id"]);
+                return vec![Heard::Cancelled, Heard::Reply(vec![error])];
+            }
+            "conversation.item.truncate" => return self.truncate(&message),
             "conversation.item.create" => return item(&message["item"]),
             _ => Heard::Other,
         }]
@@ -79,6 +95,7 @@ impl Dialect for OpenAi {
             Saying::Ready => vec![self.updated(None)],
             Saying::ReadyOtherwise => vec![self.updated(Some(json!({ "type": "audio/pcm", "rate": 16_000 })))],
             Saying::ResponseStarted { response } => {
+                self.active = true;
                 self.sent.insert(*response, 0);
                 let body =
                     json!({ "id": id("resp", *response), "object": "realtime.response", "status": "in_progress" });
@@ -123,10 +140,10 @@ impl Dialect for OpenAi {
                 });
                 vec![text(with(whole, "conversation.item.input_audio_transcription.completed"))]
             }
-            Saying::Busy => vec![self.error("conversation_already_has_active_response")],
-            Saying::Failure(Failure::Quota) => vec![self.error("insufficient_quota"), closed(1008)],
-            Saying::Failure(Failure::Throttled) => vec![self.error("rate_limit_exceeded"), closed(1013)],
-            Saying::Failure(Failure::Expired) => vec![self.error("session_expired"), closed(1001)],
+            Saying::Busy => vec![error("conversation_already_has_active_response", &self.wish)],
+            Saying::Failure(Failure::Quota) => vec![error("insufficient_quota", &Value::Null), closed(1008)],
+            Saying::Failure(Failure::Throttled) => vec![error("rate_limit_exceeded", &Value::Null), closed(1013)],
+            Saying::Failure(Failure::Expired) => vec![error("session_expired", &Value::Null), closed(1001)],
             Saying::Unknown => vec![text(json!({ "type": "response.hologram.delta", "delta": 1 }))],
             Saying::Malformed => vec![Message::text("{\"type\":")],
             Saying::Huge(bytes) => {
@@ -176,19 +193,22 @@ impl OpenAi {
         text(json!({ "type": "session.updated", "session": session }))
     }
 
-    fn truncate(&self, message: &Value) -> Heard {
+    fn truncate(&self, message: &Value) -> Vec<Heard> {
         let item = message["item_id"].as_str().unwrap_or_default();
         let sent = self.sent.iter().find(|(response, _)| id("item", **response) == item);
         let sent = sent.zip(self.speaks).map(|((_, bytes), format)| format.duration_of(*bytes));
         let heard = Duration::from_millis(message["audio_end_ms"].as_u64().unwrap_or(u64::MAX));
         if sent.is_some_and(|sent| heard <= sent) {
-            Heard::Truncated { heard }
+            let cut = json!({ "item_id": item, "content_index": 0, "audio_end_ms": message["audio_end_ms"] });
+            let truncated = text(with(cut, "conversation.item.truncated"));
+            vec![Heard::Reply(vec![truncated]), Heard::Truncated { heard }]
         } else {
-            Heard::Violation(format!("a truncation of {item} at {heard:?}, where {sent:?} were sent"))
+            vec![Heard::Violation(format!("a truncation of {item} at {heard:?}, where {sent:?} were sent"))]
         }
     }
 
     fn done(&mut self, response: u32, status: &str, details: Value) -> Message {
+        self.active = false;
         let output = |call: Call| {
             json!({
                 "id": id("item", response), "type": "function_call", "status": "completed", "call_id": call.id,
@@ -206,12 +226,6 @@ impl OpenAi {
             "output": calls, "usage": usage,
         });
         text(json!({ "type": "response.done", "response": body }))
-    }
-
-    fn error(&self, code: &str) -> Message {
-        let kind = if code == "insufficient_quota" { code } else { "invalid_request_error" };
-        let body = json!({ "type": kind, "code": code, "message": "no", "param": null, "event_id": self.wish });
-        text(json!({ "type": "error", "error": body }))
     }
 }
 
@@ -250,15 +264,18 @@ fn summed_up(message: &Value) -> Heard {
         text(with(place, "response.output_text.done")),
         text(json!({ "type": "response.done", "response": body("completed", whole) })),
     ];
-    let error = json!({
-        "type": "invalid_request_error", "code": "invalid_value", "message": "no", "param": "response",
-        "event_id": message["event_id"],
-    });
-    Heard::Aside { answer, refusal: vec![text(json!({ "type": "error", "error": error }))] }
+    Heard::Aside { answer, refusal: vec![error("invalid_value", &message["event_id"])] }
 }
 
 fn id(kind: &str, number: u32) -> String {
     format!("{kind}_{number}")
+}
+
+/// What the vendor has against a message of the client, by the message's id.
+fn error(code: &str, event_id: &Value) -> Message {
+    let kind = if code == "insufficient_quota" { code } else { "invalid_request_error" };
+    let body = json!({ "type": kind, "code": code, "message": "no", "param": null, "event_id": event_id });
+    text(json!({ "type": "error", "error": body }))
 }
 
 /// Each event of the vendor's has an id.

@@ -4,6 +4,7 @@ use super::{Call, Failure, Saying, hertz};
 use crate::kit::audio::encoded_tone;
 use offhook::audio::{Converter, Format};
 use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+use tokio_tungstenite::tungstenite::Message;
 
 #[derive(Debug, Clone)]
 pub struct Scenario {
@@ -25,8 +26,8 @@ pub struct Scenario {
     pub words: Option<&'static [i16]>,
     /// Pieces of 100 ms that still come of an answer after it was cut short.
     pub late: usize,
-    /// Added to the number of a session for its pitch, so that two vendors can be told apart.
-    pub voice: usize,
+    /// Pitch of the answers of a session, by its number.
+    pub pitch: fn(usize) -> f64,
     /// What the vendor understands of the caller.
     pub caller_words: &'static str,
     pub agent_words: &'static str,
@@ -57,7 +58,7 @@ impl Default for Scenario {
             pace: 5.0,
             words: None,
             late: 0,
-            voice: 0,
+            pitch: hertz,
             caller_words: "When are you open, please?",
             agent_words: "A tone.",
             kept: false,
@@ -87,7 +88,7 @@ impl Scenario {
             Some(words) => converted(words, format).into(),
             None => {
                 let length = self.greeting.filter(|_| response == 1).unwrap_or(self.answer);
-                encoded_tone(hertz(session + self.voice) as f32, length, format)
+                encoded_tone((self.pitch)(session) as f32, length, format)
             }
         }
     }
@@ -124,6 +125,10 @@ pub enum Opening {
     CloseAtSetUp(u16, &'static str),
     /// Upgraded, and this is said in place of the set-up's acknowledgement.
     FailAtSetUp(Failure),
+    /// Upgraded, and this text is said in place of the set-up's acknowledgement.
+    SayAtSetUp(String),
+    /// Upgraded, and nothing is ever said.
+    Silent,
     /// Upgraded, but the set-up is never acknowledged.
     NeverReady,
     /// The set-up is acknowledged with other formats than asked for.
@@ -136,14 +141,20 @@ pub enum Opening {
 #[derive(Debug, Clone)]
 pub enum Order {
     Say(Saying),
+    /// A message that is none of [`Saying`].
+    Send(Message),
     /// An answer of the vendor's own.
     Speak,
     /// A response that calls these; after the one that is being spoken.
     Call(Vec<Call>),
+    /// The next answer that may call something makes these calls instead of speaking.
+    CallNext(Vec<Call>),
     /// These are taken back.
     TakeBack(Vec<String>),
     /// The caller has said this, found and understood by the vendor; it does not answer by itself.
     CallerSays(&'static str),
+    /// No turn of the caller is found from now on, although the vendor was asked to find them.
+    Deaf,
     /// No answer is begun from now on …
     Think,
     /// … until now.

@@ -1,6 +1,6 @@
 //! One session of any vendor: the scenario on one side, a dialect on the other.
 
-use super::{Asides, Call, Dialect, Heard, LATE_HZ, Opening, Order, Saying, Seen, SetUp, Shared, ear::Ear, hertz};
+use super::{Asides, Call, Dialect, Heard, LATE_HZ, Opening, Order, Saying, Seen, SetUp, Shared, ear::Ear};
 use crate::kit::{audio::encoded_tone, own_net};
 use futures_util::{
     SinkExt as _, StreamExt as _,
@@ -66,7 +66,7 @@ pub(super) async fn serve<D: Dialect>(mut stream: TcpStream, shared: Arc<Shared>
     if let Ok(socket) = accept_async_with_config(stream, Some(config)).await {
         shared.note(number, |seen| seen.upgraded = true);
         let (sink, stream) = socket.split();
-        Session::<D>::new(number, sink, Arc::clone(&shared)).run(path, opening, stream, orders).await;
+        Session::<D>::new(number, sink, Arc::clone(&shared)).run(&head, opening, stream, orders).await;
     }
     shared.note(number, |seen| seen.over = true);
 }
@@ -112,6 +112,8 @@ struct Session<D> {
     utterances: u32,
     /// Wishes and calls that wait for the end of an answer.
     waiting: VecDeque<Wait>,
+    /// Calls that the next answer makes instead of speaking.
+    instead: Option<Vec<Call>>,
     /// No answer begins before.
     thinks_until: Instant,
     ear: Ear,
@@ -123,7 +125,7 @@ struct Session<D> {
 }
 
 enum Wait {
-    Speech,
+    Speech { may_call: bool },
     Calls(Vec<Call>),
 }
 
@@ -148,6 +150,7 @@ impl<D: Dialect> Session<D> {
             responses: 0,
             utterances: 0,
             waiting: VecDeque::new(),
+            instead: None,
             thinks_until: Instant::now(),
             ear: Ear::new(),
             held: Vec::new(),
@@ -159,7 +162,7 @@ impl<D: Dialect> Session<D> {
 
     async fn run(
         mut self,
-        path: &str,
+        head: &str,
         opening: Opening,
         mut stream: SplitStream<WebSocketStream<TcpStream>>,
         mut orders: mpsc::Receiver<Order>,
@@ -167,11 +170,11 @@ impl<D: Dialect> Session<D> {
         match opening {
             Opening::CloseAtOnce(code) => return self.close(code, "").await,
             Opening::Garbage => return self.garbage().await,
+            Opening::Silent => {}
             _ => {
-                for message in self.dialect.hello() {
-                    self.send(message).await;
-                }
-                for heard in self.dialect.dialled(path) {
+                let hello = self.dialect.hello();
+                self.send_all(hello).await;
+                for heard in self.dialect.dialled(head) {
                     self.take(heard, &opening).await;
                 }
             }
@@ -211,8 +214,10 @@ impl<D: Dialect> Session<D> {
     async fn obey(&mut self, order: Order) {
         match order {
             Order::Say(saying) => self.say(&saying).await,
-            Order::Speak => self.wish().await,
+            Order::Send(message) => self.send(message).await,
+            Order::Speak => self.wish(true).await,
             Order::Call(calls) => self.waiting.push_back(Wait::Calls(calls)),
+            Order::CallNext(calls) => self.instead = Some(calls),
             Order::TakeBack(ids) => {
                 self.note(|seen| seen.open_calls.retain(|id, _| !ids.contains(id)));
                 self.say(&Saying::ToolCallsCancelled { ids }).await;
@@ -220,6 +225,11 @@ impl<D: Dialect> Session<D> {
             Order::CallerSays(words) => {
                 self.caller_began().await;
                 self.caller_ended(words).await;
+            }
+            Order::Deaf => {
+                if let Some(set_up) = &mut self.set_up {
+                    set_up.detects = false;
+                }
             }
             Order::Think => self.thinks = true,
             Order::Answer => self.thinks = false,
@@ -257,11 +267,7 @@ impl<D: Dialect> Session<D> {
         match heard {
             Heard::SetUp(set_up) => self.set_up(set_up, opening).await,
             Heard::Violation(what) => self.shared.violation(self.number, what),
-            Heard::Reply(messages) => {
-                for message in messages {
-                    self.send(message).await;
-                }
-            }
+            Heard::Reply(messages) => self.send_all(messages).await,
             Heard::Aside { answer, refusal } => match self.shared.scenario.asides {
                 Asides::Answered => self.send_all(answer).await,
                 Asides::Refused => self.send_all(refusal).await,
@@ -277,7 +283,11 @@ impl<D: Dialect> Session<D> {
             Heard::Audio(audio) => self.caller(audio).await,
             Heard::WantsSpeech { text } => {
                 self.note(|seen| seen.wishes.push(text));
-                self.wish().await;
+                self.wish(true).await;
+            }
+            Heard::WantsWords(text) => {
+                self.note(|seen| seen.wishes.push(Some(text)));
+                self.wish(false).await;
             }
             Heard::Told(_) => {}
             Heard::ToolResult { id, output } => {
@@ -299,7 +309,7 @@ impl<D: Dialect> Session<D> {
                 if self.ear.end_turn() {
                     self.note(|seen| seen.turns_ended += 1);
                     self.understood().await;
-                    self.wish().await;
+                    self.wish(true).await;
                 }
             }
             Heard::Turn(CallerTurn::Ended) => {
@@ -324,8 +334,9 @@ impl<D: Dialect> Session<D> {
     async fn set_up(&mut self, set_up: SetUp, opening: &Opening) {
         self.note(|seen| seen.set_up = Some(set_up.clone()));
         match opening {
-            Opening::NeverReady => {}
+            Opening::NeverReady | Opening::Silent => {}
             Opening::CloseAtSetUp(code, reason) => self.close(*code, reason).await,
+            Opening::SayAtSetUp(text) => self.send(Message::text(text.clone())).await,
             Opening::FailAtSetUp(failure) => self.say(&Saying::Failure(*failure)).await,
             Opening::OtherFormats => self.say(&Saying::ReadyOtherwise).await,
             _ => {
@@ -348,7 +359,7 @@ impl<D: Dialect> Session<D> {
                 Activity::Started if detects || !self.ear.turn => self.caller_began().await,
                 Activity::Stopped if detects => {
                     self.caller_ended(self.shared.scenario.caller_words).await;
-                    self.wish().await;
+                    self.wish(true).await;
                 }
                 _ => {}
             }
@@ -381,23 +392,17 @@ impl<D: Dialect> Session<D> {
     // ---- The agent ----
 
     /// Speech is due: at once, or refused, or after what is being said.
-    async fn wish(&mut self) {
+    async fn wish(&mut self, may_call: bool) {
         self.thinks_until = Instant::now() + self.shared.scenario.thinks;
-        if self.answer.is_none() {
-            self.waiting.push_back(Wait::Speech);
-            return;
-        }
-        let refusal = self.dialect.say(&Saying::Busy);
+        let refusal = if self.answer.is_some() { self.dialect.say(&Saying::Busy) } else { Vec::new() };
         if refusal.is_empty() {
-            self.waiting.push_back(Wait::Speech);
+            self.waiting.push_back(Wait::Speech { may_call });
         }
-        for message in refusal {
-            self.send(message).await;
-        }
+        self.send_all(refusal).await;
     }
 
     fn is_thinking(&self) -> bool {
-        matches!(self.waiting.front(), Some(Wait::Speech)) && (self.thinks || Instant::now() < self.thinks_until)
+        matches!(self.waiting.front(), Some(Wait::Speech { .. })) && (self.thinks || Instant::now() < self.thinks_until)
     }
 
     /// Begins what waits, when nothing is being said.
@@ -405,11 +410,13 @@ impl<D: Dialect> Session<D> {
         while self.answer.is_none() && !self.mute && !self.is_thinking() {
             let Some(SetUp { speaks, .. }) = self.set_up else { return };
             let Some(next) = self.waiting.pop_front() else { return };
+            let instead = self.instead.take_if(|_| matches!(next, Wait::Speech { may_call: true }));
+            let next = instead.map_or(next, Wait::Calls);
             self.responses += 1;
             let response = self.responses;
             self.say(&Saying::ResponseStarted { response }).await;
             match next {
-                Wait::Speech => {
+                Wait::Speech { .. } => {
                     if D::WORDS_FIRST {
                         self.words(response).await;
                     }
@@ -446,7 +453,7 @@ impl<D: Dialect> Session<D> {
     }
 
     async fn words(&mut self, response: u32) {
-        let text = self.shared.scenario.agent_words.to_owned();
+        let text = self.shared.agent_words().to_owned();
         self.say(&Saying::AgentWords { response, text }).await;
     }
 
@@ -479,18 +486,15 @@ impl<D: Dialect> Session<D> {
             let audio = encoded_tone(LATE_HZ as f32, PIECE, speaks).to_vec();
             let messages = self.dialect.say(&Saying::Audio { response, audio });
             self.note(|seen| seen.late += usize::from(!messages.is_empty()));
-            for message in messages {
-                self.send(message).await;
-            }
+            self.send_all(messages).await;
         }
     }
 
     // ---- The socket ----
 
     async fn say(&mut self, saying: &Saying) {
-        for message in self.dialect.say(saying) {
-            self.send(message).await;
-        }
+        let messages = self.dialect.say(saying);
+        self.send_all(messages).await;
     }
 
     async fn send_all(&mut self, messages: Vec<Message>) {

@@ -25,7 +25,7 @@ use futures_util::future::join_all;
 pub const DEPUTY: usize = 3;
 
 pub async fn deputy() -> Stages {
-    Stages::of(Scenario { voice: DEPUTY, ..Scenario::default() }).await
+    Stages::of(Scenario { pitch: |session| hertz(session + DEPUTY), ..Scenario::default() }).await
 }
 
 pub fn no_apology(what: &str, caller: &Caller) {

@@ -63,7 +63,7 @@ const ATTEMPTS: usize = 9;
 pub async fn a_vendor_that_fails_is_left_alone_and_tried_again() {
     let openings = vec![Opening::Refuse(503); ATTEMPTS];
     let stages = Stages::of(Scenario { openings, ..Scenario::default() }).await;
-    let deputy = Stages::of(Scenario { voice: DEPUTY, ..Scenario::default() }).await;
+    let deputy = Stages::of(Scenario { pitch: |session| hertz(session + DEPUTY), ..Scenario::default() }).await;
     let desk = Desk::of_pipelines(&[("first", &stages), ("second", &deputy)], "fallbacks: [second]").await;
     let breaker = "offhook_provider_breaker{provider=\"first\"}";
     for call in 1..=3 {

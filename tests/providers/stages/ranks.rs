@@ -30,7 +30,7 @@ async fn desk(first: &Stages, second: &Stages) -> Desk {
 }
 
 async fn second() -> Stages {
-    Stages::of(Scenario { voice: 3, ..Scenario::default() }).await
+    Stages::of(Scenario { pitch: |session| hertz(session + 3), ..Scenario::default() }).await
 }
 
 /// Two calls, each with a turn that is answered at this pitch.

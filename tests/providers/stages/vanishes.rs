@@ -60,7 +60,10 @@ impl What {
     /// A call that has been answered once, at which it vanishes; it is answered all the same, and goes on.
     async fn vanishes(self, all: &Barrier) {
         let what = format!("{self:?}");
-        let (far, near) = (self.far().await, Stages::of(Scenario { voice: 3, ..Scenario::default() }).await);
+        let (far, near) = (
+            self.far().await,
+            Stages::of(Scenario { pitch: |session| hertz(session + 3), ..Scenario::default() }).await,
+        );
         let of = |section| if self.section() == section { ["first"] } else { ["second"] };
         let [stt, llm, tts] = ["stt", "llm", "voices"].map(of);
         let providers =

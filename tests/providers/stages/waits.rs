@@ -104,8 +104,10 @@ async fn once(what: What, session: bool) {
 
 /// For good, and another one stands in: the call loses nobody.
 async fn with_another(what: What) {
-    let (first, second) =
-        (stages(what, Scenario::default()).await, stages(what, Scenario { voice: 3, ..Scenario::default() }).await);
+    let (first, second) = (
+        stages(what, Scenario::default()).await,
+        stages(what, Scenario { pitch: |session| hertz(session + 3), ..Scenario::default() }).await,
+    );
     let both: &[&str] = &["one", "two"];
     let sections = Stages::sections(&[("one", &first), ("two", &second)]);
     let desk = Desk::at(&[("first", pipeline(both, both, both))], "", &sections).await;
