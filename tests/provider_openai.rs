@@ -1,187 +1,106 @@
-//! The OpenAI Realtime provider over real sockets, against a server that misbehaves in every way
-//! providers have been seen to.
+//! The OpenAI Realtime provider over real sockets: its own protocol, beside what `providers/table.rs` shows of every provider.
 
-use crate::kit;
-
+use crate::{
+    kit::{
+        audio::encoded_tone,
+        stage::Stage,
+        vendor::{Call, Message, OpenAi, Opening, Order, Scenario, Vendor, hertz},
+        virtual_time::run,
+    },
+    providers::sessions::spoken,
+};
 use bytes::Bytes;
-use kit::{
-    audio::encoded_tone,
-    openai_server::{Behaviour, OpenAiServer, Opening, Setup},
-    stage::Stage,
-    virtual_time::run,
-};
 use offhook::{
-    audio::{Format, rms_dbfs},
-    call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseStatus, Speaker},
+    audio::Format,
+    call::{AgentCommand, AgentEvent, AgentLoss, Reply, ResponseStatus, Speaker},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
 
-async fn stage_of(behaviour: Behaviour, leg: Format) -> (OpenAiServer, Stage) {
-    let server = OpenAiServer::start(behaviour).await;
-    let stage = Stage::with("openai_realtime", &server.options(), leg);
-    (server, stage)
+async fn stage_of(scenario: Scenario) -> (Vendor, Stage) {
+    let vendor = Vendor::start::<OpenAi>(scenario).await;
+    let stage = Stage::with("openai_realtime", vendor.options(), Format::ULAW);
+    (vendor, stage)
+}
+
+async fn ready(scenario: Scenario) -> (Vendor, Stage) {
+    let (vendor, mut stage) = stage_of(scenario).await;
+    stage.is_ready().await;
+    (vendor, stage)
 }
 
 fn greet() -> AgentCommand {
     AgentCommand::Greet { text: Some("Hello.".into()) }
 }
 
+async fn tell_audio(stage: &Stage, audio: &[u8]) {
+    for frame in audio.chunks(160) {
+        stage.tell(AgentCommand::Audio(Bytes::copy_from_slice(frame))).await;
+    }
+}
+
 #[test]
-fn a_greeting_is_heard_whole_with_transcript_and_usage() {
+fn a_model_is_asked_for_by_its_name_with_the_key_and_tells_words_and_usage_before_the_end_of_its_answer() {
     run(|| async {
-        for (leg, hertz) in
-            [(Format::ULAW, 440.0), (Format::ALAW, 440.0), (Format::SLIN8, 440.0), (Format::SLIN16, 440.0)]
-        {
-            let (server, mut stage) = stage_of(Behaviour { hertz, ..Behaviour::default() }, leg).await;
-            stage.is_ready().await;
-            stage.tell(greet()).await;
-            let (mut audio, mut others) = (Vec::new(), Vec::new());
-            loop {
-                match stage.next().await {
-                    AgentEvent::Audio { audio: piece, .. } => audio.extend_from_slice(&piece),
-                    event @ AgentEvent::ResponseDone { .. } => {
-                        others.push(event);
-                        break;
-                    }
-                    event => others.push(event),
-                }
-            }
-            let length = leg.duration_of(audio.len()).as_millis();
-            assert!((1_000..=1_040).contains(&length), "{leg}: {length} ms");
-            assert!(matches!(others[0], AgentEvent::ResponseStarted { .. }), "{others:?}");
-            assert!(matches!(&others[1], AgentEvent::Transcript { speaker: Speaker::Agent, .. }), "{others:?}");
-            assert!(matches!(&others[2], AgentEvent::Usage(usage) if usage.output_audio_tokens == 7), "{others:?}");
-            assert!(matches!(others[3], AgentEvent::ResponseDone { status: ResponseStatus::Completed, .. }));
-            assert_eq!(server.violations(), Vec::<String>::new(), "{leg}");
-            assert_eq!(server.requests(), ["/v1/realtime?model=gpt-realtime-2.1 Bearer sk-test"]);
-        }
+        let (vendor, mut stage) = ready(Scenario::default()).await;
+        stage.tell(greet()).await;
+        assert!(matches!(stage.next().await, AgentEvent::ResponseStarted { .. }));
+        assert!(matches!(stage.next_but_audio().await, AgentEvent::Transcript { speaker: Speaker::Agent, .. }));
+        assert!(matches!(stage.next().await, AgentEvent::Usage(usage) if usage.output_audio_tokens == 7));
+        assert!(matches!(stage.next().await, AgentEvent::ResponseDone { status: ResponseStatus::Completed, .. }));
+        let head = vendor.of(1, |seen| seen.head.clone());
+        assert!(head.starts_with("GET /v1/realtime?model=gpt-realtime-2.1 HTTP/1.1\r\n"), "{head}");
+        assert!(head.lines().any(|line| line.eq_ignore_ascii_case("authorization: Bearer key-of-the-test")), "{head}");
+        vendor.is_content();
     });
 }
 
 #[test]
-fn caller_audio_reaches_the_server_untouched_in_g711_and_as_24_khz_otherwise() {
+fn what_the_caller_says_before_and_after_the_session_stands_arrives_untouched_and_in_order() {
     run(|| async {
-        let (server, mut stage) = stage_of(Behaviour::default(), Format::ULAW).await;
+        let (vendor, mut stage) = stage_of(Scenario::default()).await;
+        // Each frame is another one, and all codes are there.
+        let audio: Vec<u8> = (0..110).flat_map(|frame| (frame..frame + 160).map(|code| code as u8)).collect();
+        let (before, after) = audio.split_at(160 * 60);
+        tell_audio(&stage, before).await;
         stage.is_ready().await;
-        let frames: Vec<u8> = (0..=255).cycle().take(160 * 50).collect();
-        for frame in frames.chunks(160) {
-            stage.tell(AgentCommand::Audio(Bytes::copy_from_slice(frame))).await;
-        }
-        server.wait_until("the caller's audio", |server| server.caller_audio().len() >= frames.len()).await;
-        assert_eq!(server.caller_audio(), frames);
-
-        let (server, mut stage) = stage_of(Behaviour::default(), Format::SLIN16).await;
-        stage.is_ready().await;
-        for frame in encoded_tone(440.0, Duration::from_secs(1), Format::SLIN16).chunks(640) {
-            stage.tell(AgentCommand::Audio(Bytes::copy_from_slice(frame))).await;
-        }
-        server.wait_until("a second of audio", |server| server.caller_audio().len() >= 48_000).await;
-        let samples: Vec<i16> =
-            server.caller_audio().chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect();
-        assert!((rms_dbfs(&samples) - -15.3).abs() < 1.0, "{}", rms_dbfs(&samples));
-        assert_eq!(server.violations(), Vec::<String>::new());
+        tell_audio(&stage, after).await;
+        vendor.until_session(1, "heard all of it", |seen| seen.audio.len() >= audio.len()).await;
+        assert_eq!(vendor.of(1, |seen| seen.audio.clone()), audio);
+        vendor.is_content();
     });
 }
 
 #[test]
-fn what_the_caller_says_before_the_session_stands_arrives_after_it_in_order() {
+fn a_session_that_is_not_set_up_as_asked_is_lost_for_what_the_server_says() {
     run(|| async {
-        let server = OpenAiServer::start(Behaviour::default()).await;
-        let mut stage = Stage::with("openai_realtime", &server.options(), Format::ULAW);
-        let frames: Vec<u8> = (0..160 * 60).map(|i| (i / 160) as u8).collect();
-        for frame in frames.chunks(160) {
-            stage.tell(AgentCommand::Audio(Bytes::copy_from_slice(frame))).await;
-        }
-        stage.is_ready().await;
-        server.wait_until("the pre-roll", |server| server.caller_audio().len() >= frames.len()).await;
-        assert_eq!(server.caller_audio(), frames);
-    });
-}
-
-#[test]
-fn each_way_of_not_standing_up_ends_in_one_loss_after_bounded_attempts() {
-    run(|| async {
-        let opening = |opening| Behaviour { opening, ..Behaviour::default() };
-        let setup = |setup| Behaviour { setup, ..Behaviour::default() };
-        for (behaviour, loss, attempts) in [
-            (opening(Opening::Refuse(401)), AgentLoss::Unauthorized, 1),
-            (opening(Opening::Refuse(403)), AgentLoss::Unauthorized, 1),
-            (opening(Opening::Refuse(429)), AgentLoss::Throttled, 3),
-            (opening(Opening::Refuse(500)), AgentLoss::Unreachable, 3),
-            (opening(Opening::CloseAtOnce(1011)), AgentLoss::Handshake, 3),
-            (opening(Opening::Silent), AgentLoss::Handshake, 3),
-            (opening(Opening::Garbage), AgentLoss::Protocol, 3),
-            (setup(Setup::WrongFormats), AgentLoss::Handshake, 3),
-            (setup(Setup::Refuse("unknown_parameter")), AgentLoss::Handshake, 3),
-            (setup(Setup::Refuse("insufficient_quota")), AgentLoss::Quota, 1),
-            (setup(Setup::Refuse("invalid_api_key")), AgentLoss::Unauthorized, 1),
-            (setup(Setup::Silent), AgentLoss::Handshake, 3),
+        let refused = |code| {
+            let error = json!({ "type": "invalid_request_error", "code": code });
+            Opening::SayAtSetUp(json!({ "type": "error", "error": error }).to_string())
+        };
+        for (opening, loss, attempts) in [
+            (Opening::OtherFormats, AgentLoss::Handshake, 3),
+            (refused("unknown_parameter"), AgentLoss::Handshake, 3),
+            (refused("insufficient_quota"), AgentLoss::Quota, 1),
+            (refused("invalid_api_key"), AgentLoss::Unauthorized, 1),
         ] {
-            let what = format!("{:?} {:?}", behaviour.opening, behaviour.setup);
-            let (server, mut stage) = stage_of(behaviour, Format::ULAW).await;
-            let mut events = stage.rest().await;
-            assert_eq!(events.pop(), Some(AgentEvent::Lost(loss)), "{what}");
-            assert!(events.iter().all(|event| *event == AgentEvent::Noise(Noise::Malformed)), "{what}: {events:?}");
-            assert_eq!(server.connections(), attempts, "{what}");
+            let (vendor, mut stage) = stage_of(Scenario::all(opening.clone())).await;
+            assert_eq!(stage.rest().await, [AgentEvent::Lost(loss)], "{opening:?}");
+            assert_eq!(vendor.sessions(), attempts, "{opening:?}");
             stage.task.await.expect("no panic");
-            server.wait_until("every connection to end", |server| server.open() == 0).await;
+            vendor.until("every session is over", |sessions| sessions.iter().all(|seen| seen.over)).await;
         }
     });
 }
 
 #[test]
-fn a_port_where_nobody_listens_is_unreachable() {
+fn a_message_in_a_binary_frame_is_read_as_any_other() {
     run(|| async {
-        let unused = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("an address");
-        let options = json!({ "api_key": "sk-test", "base_url": format!("ws://{unused}") });
-        assert_eq!(
-            Stage::with("openai_realtime", &options, Format::ULAW).rest().await,
-            [AgentEvent::Lost(AgentLoss::Unreachable)]
-        );
-    });
-}
-
-#[test]
-fn a_loss_in_mid_call_is_final_whether_closed_or_dropped() {
-    run(|| async {
-        for fault in [OpenAiServer::drop_connections, |server: &OpenAiServer| server.close(1011)] {
-            let (server, mut stage) = stage_of(Behaviour::default(), Format::ULAW).await;
-            stage.is_ready().await;
-            fault(&server);
-            assert_eq!(stage.rest().await, [AgentEvent::Lost(AgentLoss::Closed)]);
-            assert_eq!(server.connections(), 1);
-        }
-    });
-}
-
-#[test]
-fn an_expired_session_says_so() {
-    run(|| async {
-        let (server, mut stage) = stage_of(Behaviour::default(), Format::ULAW).await;
-        stage.is_ready().await;
-        server
-            .send(&json!({ "type": "error", "error": { "type": "invalid_request_error", "code": "session_expired" } }));
-        assert_eq!(stage.rest().await, [AgentEvent::Lost(AgentLoss::Expired)]);
-    });
-}
-
-#[test]
-fn unknown_messages_binary_json_and_a_little_garbage_do_not_end_a_session() {
-    run(|| async {
-        let (server, mut stage) = stage_of(Behaviour::default(), Format::ULAW).await;
-        stage.is_ready().await;
-        server.send(&json!({ "type": "response.hologram.delta", "delta": 1 }));
-        assert_eq!(stage.next().await, AgentEvent::Noise(Noise::UnknownMessage));
-        server.send_text("{\"type\":");
-        assert_eq!(stage.next().await, AgentEvent::Noise(Noise::Malformed));
-        server.send_binary(br#"{"type":"input_audio_buffer.speech_started","item_id":"i","audio_start_ms":0}"#);
+        let (vendor, mut stage) = ready(Scenario::default()).await;
+        let started = br#"{"type":"input_audio_buffer.speech_started","item_id":"i","audio_start_ms":0}"#;
+        vendor.order(1, Order::Send(Message::binary(&started[..])));
         assert_eq!(stage.next().await, AgentEvent::CallerSpeechStarted { utterance: Some("i".into()) });
-        // Two megabytes in one message: beyond what some libraries allow.
-        server.send_text(&format!(r#"{{"type":"rate_limits.updated","padding":"{}"}}"#, "x".repeat(2 << 20)));
-        server.send(&json!({ "type": "input_audio_buffer.speech_stopped", "item_id": "i", "audio_end_ms": 0 }));
-        assert_eq!(stage.next().await, AgentEvent::CallerSpeechStopped);
     });
 }
 
@@ -189,51 +108,32 @@ fn unknown_messages_binary_json_and_a_little_garbage_do_not_end_a_session() {
 fn a_minute_of_audio_ten_times_faster_than_real_time_loses_nothing() {
     run(|| async {
         let answer = Duration::from_secs(60);
-        let (server, mut stage) =
-            stage_of(Behaviour { answer, pace: Some(10.0), ..Behaviour::default() }, Format::ULAW).await;
-        stage.is_ready().await;
+        let (_vendor, mut stage) = ready(Scenario { pace: 10.0, ..Scenario::answers(answer) }).await;
         let begun = Instant::now();
         stage.tell(greet()).await;
-        let mut audio = Vec::new();
-        loop {
-            match stage.next().await {
-                AgentEvent::Audio { audio: piece, .. } => audio.extend_from_slice(&piece),
-                AgentEvent::ResponseDone { .. } => break,
-                _ => {}
-            }
-        }
+        let audio = spoken(&mut stage).await;
         assert!(begun.elapsed() < Duration::from_secs(9), "took {:?}", begun.elapsed());
-        assert!(audio[..] == encoded_tone(440.0, answer, Format::ULAW)[..], "{} bytes, and not the same", audio.len());
-        drop(server);
+        let said = encoded_tone(hertz(1) as f32, answer, Format::ULAW);
+        assert!(audio[..] == said[..], "{} bytes, and not the same", audio.len());
     });
 }
 
 #[test]
 fn an_interruption_truncates_to_what_was_heard_and_late_audio_keeps_its_response_id() {
     run(|| async {
-        let behaviour = Behaviour {
-            answer: Duration::from_secs(20),
-            pace: Some(10.0),
-            late_deltas: 3,
-            detects_speech: true,
-            ..Behaviour::default()
-        };
-        let (server, mut stage) = stage_of(behaviour, Format::ULAW).await;
-        stage.is_ready().await;
+        let scenario = Scenario { pace: 10.0, late: 3, ..Scenario::answers(Duration::from_secs(20)) };
+        let (vendor, mut stage) = ready(scenario).await;
         stage.tell(greet()).await;
         let (response, item) = loop {
             if let AgentEvent::Audio { response, item, .. } = stage.next().await {
                 break (response, item);
             }
         };
-        for frame in encoded_tone(300.0, Duration::from_millis(200), Format::ULAW).chunks(160) {
-            stage.tell(AgentCommand::Audio(Bytes::copy_from_slice(frame))).await;
-        }
+        tell_audio(&stage, &encoded_tone(300.0, Duration::from_millis(200), Format::ULAW)).await;
         assert!(matches!(stage.next_but_audio().await, AgentEvent::CallerSpeechStarted { .. }));
         let heard = Duration::from_millis(20);
         stage.tell(AgentCommand::Interrupt { response: response.clone(), item, heard, cancel: false }).await;
-        let truncate = &server.wait_for("conversation.item.truncate", 1).await[0];
-        assert_eq!(truncate["audio_end_ms"], 20);
+        vendor.until_session(1, "was told what was heard", |seen| seen.truncations == [heard]).await;
         loop {
             match stage.next().await {
                 AgentEvent::ResponseDone { status, .. } => break assert_eq!(status, ResponseStatus::Cancelled),
@@ -243,29 +143,8 @@ fn an_interruption_truncates_to_what_was_heard_and_late_audio_keeps_its_response
         }
         let AgentEvent::Audio { response: late, .. } = stage.next().await else { panic!("late audio is reported") };
         assert_eq!(late, response);
-        assert_eq!(server.received_of("response.cancel"), Vec::<Value>::new(), "the server had cancelled by itself");
-        assert_eq!(server.violations(), Vec::<String>::new());
-    });
-}
-
-#[test]
-fn a_tool_call_is_answered_and_one_response_is_asked_for_once_the_floor_is_free() {
-    run(|| async {
-        let calls = [("transfer".to_owned(), r#"{"to":"sales"}"#.to_owned())].into();
-        let (server, mut stage) = stage_of(Behaviour { calls, ..Behaviour::default() }, Format::ULAW).await;
-        stage.is_ready().await;
-        server.respond();
-        assert!(matches!(stage.next().await, AgentEvent::ResponseStarted { .. }));
-        let AgentEvent::ToolCall(call) = stage.next().await else { panic!("a call comes first") };
-        assert_eq!((call.name.as_str(), call.arguments.as_str()), ("transfer", r#"{"to":"sales"}"#));
-        assert!(matches!(stage.next().await, AgentEvent::Usage(_)));
-        assert!(matches!(stage.next().await, AgentEvent::ResponseDone { .. }));
-        let output = r#"{"ok":true}"#.to_owned();
-        stage.tell(AgentCommand::ToolResult { call_id: call.id.clone(), output, reply: Reply::Wanted }).await;
-        server.wait_for("response.create", 1).await;
-        let item = &server.received_of("conversation.item.create")[0]["item"];
-        assert_eq!(*item, json!({ "type": "function_call_output", "call_id": call.id, "output": "{\"ok\":true}" }));
-        assert_eq!(server.violations(), Vec::<String>::new());
+        assert_eq!(vendor.of(1, |seen| seen.cancels), 0, "the server had cancelled by itself");
+        vendor.is_content();
     });
 }
 
@@ -273,12 +152,14 @@ fn a_tool_call_is_answered_and_one_response_is_asked_for_once_the_floor_is_free(
 #[test]
 fn an_agent_calls_tools_when_it_is_told_something_and_not_when_it_is_told_what_to_say() {
     run(|| async {
-        let calls = [("book".to_owned(), "{}".to_owned())].into();
-        let (server, mut stage) = stage_of(Behaviour { calls, ..Behaviour::default() }, Format::ULAW).await;
-        stage.is_ready().await;
+        let (vendor, mut stage) = ready(Scenario::default()).await;
+        let call = Call { id: "call_0000000000000001".into(), name: "book".into(), arguments: json!({}) };
+        vendor.order(1, Order::CallNext(vec![call]));
         let text = "The caller said yes by pressing a key.".to_owned();
+        let commands =
+            [greet(), AgentCommand::Say { text: text.clone() }, AgentCommand::Tell { text, reply: Reply::Wanted }];
         let mut seen = Vec::new();
-        for command in [AgentCommand::Say { text: text.clone() }, AgentCommand::Tell { text, reply: Reply::Wanted }] {
+        for command in commands {
             stage.tell(command).await;
             let mut called = false;
             loop {
@@ -289,20 +170,19 @@ fn an_agent_calls_tools_when_it_is_told_something_and_not_when_it_is_told_what_t
                 }
             }
         }
-        assert_eq!(seen, [false, true]);
-        assert_eq!(server.violations(), Vec::<String>::new());
+        assert_eq!(seen, [false, false, true]);
+        vendor.is_content();
     });
 }
 
 #[test]
 fn when_the_call_ends_the_socket_is_closed_politely_and_soon() {
     run(|| async {
-        let (server, mut stage) = stage_of(Behaviour::default(), Format::ULAW).await;
-        stage.is_ready().await;
+        let (vendor, stage) = ready(Scenario::default()).await;
         let begun = Instant::now();
         drop(stage.commands);
         stage.task.await.expect("no panic");
         assert!(begun.elapsed() < Duration::from_millis(900), "the server's goodbye was awaited in vain");
-        server.wait_until("the session to end", |server| server.open() == 0).await;
+        vendor.until_session(1, "is over", |seen| seen.over).await;
     });
 }

@@ -6,9 +6,9 @@ use crate::calls::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::{silence, tone},
         offhook::{Offhook, Place},
-        openai_server::{Behaviour, OpenAiServer, Opening},
         phone::Phone,
         tied::free_ports,
+        vendor::{OpenAi, Opening, Scenario, Vendor},
     },
     ms, pbx,
     repairs::{REPAIRED, dial, hang_up},
@@ -190,15 +190,14 @@ fn dialplan() -> String {
 }
 
 /// `apology`: a short one, so that the test is.
-fn installation(refuses: &OpenAiServer, apology: &Path) -> String {
+fn installation(refuses: &Vendor, apology: &Path) -> String {
     let mut yaml = format!(
         "destinations:\n  leaves: {{ description: Hangs up, context: lab-targets, extension: leaves }}\n  nowhere: {{ \
          description: Not there, context: lab-targets, extension: nowhere }}\n  \
          rung: {{ description: Answers and leaves, dial: [Local/leaves@lab-targets, Local/rings@lab-targets] }}\n  \
          busy: {{ description: Busy, dial: [Local/busy@lab-targets, PJSIP/nobody] }}\n  \
-         rings: {{ description: Rings, dial: [Local/rings@lab-targets] }}\nproviders:\n  refused: {{ openai_realtime: {{ \
-         api_key: wrong, base_url: \"{}\" }} }}\n",
-        refuses.base_url()
+         rings: {{ description: Rings, dial: [Local/rings@lab-targets] }}\nproviders:\n  refused: {}\n",
+        refuses.yaml()
     );
     for way in WAYS.iter().chain(&WALKS).filter(|way| !way.script.is_empty()) {
         writeln!(yaml, "  {}: {{ scripted: {{ script: {} }} }}", way.name, way.script).expect("a String");
@@ -268,7 +267,7 @@ async fn each_ended_once(offhook: &Offhook, round: usize) {
 
 /// T6, T19: three rounds, each with calls that end in every way.
 async fn calls_that_end_in_every_way_leave_nothing_behind() {
-    let refuses = OpenAiServer::start(Behaviour { opening: Opening::Refuse(401), ..Behaviour::default() }).await;
+    let refuses = Vendor::start::<OpenAi>(Scenario::all(Opening::Refuse(401))).await;
     let place = Place::free();
     let audiosocket = Some(format!("127.0.0.1:{}", place.audiosocket));
     let asterisk = Asterisk::start(Options { dialplan: dialplan(), audiosocket, ..Options::default() }).await;

@@ -15,12 +15,12 @@ use crate::calls::{
         audio::silence,
         built,
         offhook::{Launch, Offhook, Place},
-        openai_server::{Behaviour, OpenAiServer},
         phone::Phone,
         processes::Process,
         project,
+        vendor::Vendor,
     },
-    ms,
+    ms, openai,
 };
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -36,7 +36,7 @@ const ASK_EVERY: Duration = Duration::from_millis(20);
 
 /// An installation with a model and MCP servers.
 struct Scene {
-    model: OpenAiServer,
+    model: Vendor,
     asterisk: Asterisk,
     offhook: Offhook,
 }
@@ -85,20 +85,18 @@ fn atis(more: &str) -> String {
 impl Scene {
     async fn start(setting: Setting<'_>) -> Self {
         // The model's answers are short.
-        let behaviour = Behaviour { hertz: AGENT_HZ as f32, answer: ms(300), ..Behaviour::default() };
-        let model = OpenAiServer::start(behaviour).await;
+        let model = openai(ms(300)).await;
         let asterisk = Asterisk::start(Options::default()).await;
         let place = Place::free();
         let Setting { servers, prompt, offered, broken, providers, contexts, env } = setting;
         let entries: String = servers.iter().map(|(id, entry)| format!("    {id}: {entry}\n")).collect();
         let yaml = format!(
-            "{}default_context: front\nproviders:\n  ai: {{ openai_realtime: {{ api_key: key-of-the-test, base_url: \
-             \"{}\" }} }}\n{providers}policy: {{ budgets: {BUDGETS} }}\nmcp:\n  \
+            "{}default_context: front\nproviders:\n  ai: {}\n{providers}policy: {{ budgets: {BUDGETS} }}\nmcp:\n  \
              servers:\n{entries}{broken}contexts:\n  front: {{ prompt: \"{prompt}\", \
              provider: ai, tools: [{offered}], \
              no_input: {{ after: 5m }} }}\n{contexts}",
             place.yaml(Some(&asterisk)),
-            model.base_url(),
+            model.yaml(),
         );
         let offhook = Offhook::launch(place, &yaml, Launch { log_format: "json", env, ..Launch::default() }).await;
         offhook.wait_ready(true).await;
@@ -141,29 +139,25 @@ impl Scene {
         let before = self.model.answered();
         let says = silence(ms(100_000));
         let phone = Phone::call_as(self.asterisk.sip_port(), extension, says, NAME, number).await;
-        self.said(before + 1).await;
+        self.model.has_answered(before + 1).await;
         phone.wait_to_hear(AGENT_HZ, ms(200), SOON).await;
         phone
     }
 
-    /// Waits until the model has spoken so many answers.
-    async fn said(&self, answers: usize) {
-        self.model.wait_until(&format!("{answers} answers"), |model| model.answered() >= answers).await;
-    }
-
     /// The model calls a tool, gets its output, and speaks.
     async fn tool(&self, name: &str, arguments: Value) -> Value {
-        let (outputs, answers) = (self.model.outputs().len(), self.model.answered());
-        self.model.call(name, &arguments);
-        let output = self.model.wait_output(outputs + 1).await;
-        self.said(answers + 1).await;
-        output
+        self.model.uses(name, &arguments).await
     }
 
-    /// The names of the tools that the model was shown in the last session.
+    /// The last session as the model was asked for it.
+    fn session(&self) -> Value {
+        self.model.told(self.model.sessions())[0]["session"].clone()
+    }
+
+    /// The names of the tools that the model was shown in it.
     fn shown(&self) -> Vec<String> {
-        let updates = self.model.received_of("session.update");
-        let tools = updates.last().expect("a session")["session"]["tools"].as_array().cloned().unwrap_or_default();
+        let session = self.session();
+        let tools = session["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
         tools.iter().map(|tool| tool["name"].as_str().expect("a name").to_owned()).collect()
     }
 
@@ -213,7 +207,7 @@ impl Scene {
         let ended = self.offhook.wait_ended(before + 1, SOON).await;
         assert_eq!(ended[0]["reason"]["label"], "caller_hung_up");
         self.asterisk.wait_empty(SOON).await;
-        assert_eq!(self.model.violations(), Vec::<String>::new());
+        self.model.is_content();
     }
 }
 

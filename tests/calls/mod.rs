@@ -57,8 +57,8 @@ use futures_util::future::join_all;
 use kit::{
     asterisk::{Asterisk, Options},
     offhook::{Offhook, Place},
-    openai_server::OpenAiServer,
     relay::Relay,
+    vendor::{OpenAi, Scenario, Vendor},
 };
 use std::time::Duration;
 
@@ -109,16 +109,20 @@ pub async fn relayed(script: &str) -> (Relay, Asterisk, Offhook) {
     (relay, asterisk, offhook)
 }
 
+/// An emulated OpenAI whose answers are so long, and of the agent's pitch in each call.
+pub async fn openai(answer: Duration) -> Vendor {
+    Vendor::start::<OpenAi>(Scenario { pitch: |_| AGENT_HZ, ..Scenario::answers(answer) }).await
+}
+
 /// Two agents of the emulated OpenAI, by the names that `dialplan/` dials, and a script by the name of
 /// `scripted`. Their words are the caller's data, so that a test sees what reached the prompt.
-pub fn openai_agents(server: &OpenAiServer) -> String {
+pub fn openai_agents(vendor: &Vendor) -> String {
     let prompt = "You are a test. {caller_name} with {caller_number} dialled {called_number}, {call_direction}.";
     format!(
-        "default_context: support\nproviders:\n  ai:\n    openai_realtime: {{ api_key: key-of-the-test, base_url: \
-         \"{}\" }}\n  scripted: {{ scripted: {{ script: [{{ say: Hi }}, {{ tone: {{ hertz: 800, for: 60s }} }}] }} }}\ndestinations:\n  \
-         desk: {{ description: A human, context: lab-targets, extension: desk }}\ncontexts:\n  support:\n    prompt: \
+        "default_context: support\nproviders:\n  ai: {}\n  scripted: {{ scripted: {{ script: [{{ say: Hi }}, {{ tone: {{ \
+         hertz: 800, for: 60s }} }}] }} }}\ndestinations:\n  desk: {{ description: A human, context: lab-targets, extension: desk }}\ncontexts:\n  support:\n    prompt: \
          \"{prompt}\"\n    greeting: Hello {{caller_name}}\n    provider: ai\n    tools: [hangup_call, transfer]\n    \
          audiosocket_id: \"0ff40001\"\n",
-        server.base_url()
+        vendor.yaml()
     )
 }

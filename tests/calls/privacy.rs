@@ -6,12 +6,12 @@ use crate::calls::{
         asterisk::{Asterisk, Options},
         audio::{silence, tone},
         offhook::{Launch, Offhook, Place},
-        openai_server::{Behaviour, OpenAiServer},
         phone::Phone,
+        vendor::{OpenAi, Scenario, Vendor},
     },
     ms, openai_agents,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// A call has a beginning, an answer and an end to tell, and one or two things between them. With a
 /// thousand calls an hour every line more is a thousand.
@@ -21,7 +21,7 @@ const NAME: &str = "Ada Lovelace";
 const NUMBER: &str = "15550123";
 const DIALLED: &str = "493012345";
 const CALLERS_WORDS: &str = "my secret is a purple elephant";
-/// What the emulator says with every answer.
+/// The words of every answer.
 const AGENTS_WORDS: &str = "A tone.";
 const KEYS: &str = "4711";
 
@@ -35,9 +35,8 @@ exten => did,1,Set(FROM_DID=493012345)
 
 /// One call with everything in it: words of both sides, keys, an interruption, a tool, a transfer.
 async fn a_whole_call(log: &str) -> (Offhook, String) {
-    let behaviour =
-        Behaviour { hertz: AGENT_HZ as f32, answer: ms(1_500), detects_speech: true, ..Behaviour::default() };
-    let server = OpenAiServer::start(behaviour).await;
+    let scenario = Scenario { caller_words: CALLERS_WORDS, agent_words: AGENTS_WORDS, ..Scenario::answers(ms(1_500)) };
+    let server = Vendor::start::<OpenAi>(scenario).await;
     let asterisk = Asterisk::start(Options { dialplan: DIALPLAN.into(), ..Options::default() }).await;
     let place = Place::free();
     let yaml = format!("{}{}", place.yaml(Some(&asterisk)), openai_agents(&server));
@@ -46,11 +45,7 @@ async fn a_whole_call(log: &str) -> (Offhook, String) {
     let says = silence(ms(800)) + tone(700.0, ms(600)) + silence(ms(60_000));
     let mut phone = Phone::call_as(asterisk.sip_port(), "did", says, NAME, NUMBER).await;
     phone.wait_to_hear(AGENT_HZ, ms(300), SOON).await;
-    server.wait_for("response.create", 1).await;
-    server.send(&json!({
-        "type": "conversation.item.input_audio_transcription.completed", "item_id": "item_caller",
-        "content_index": 0, "transcript": CALLERS_WORDS,
-    }));
+    server.until_session(1, "understood the caller", |seen| seen.turns_ended == 1).await;
     for key in KEYS.chars() {
         phone.dtmf(key).await;
     }

@@ -14,13 +14,14 @@ use crate::calls::{
         asterisk::{Asterisk, Options},
         audio::silence,
         offhook::{Launch, Offhook, Place},
-        openai_server::{Behaviour, OpenAiServer},
         phone::Phone,
         service::Service,
+        vendor::{Order, Vendor},
     },
-    ms,
+    ms, openai,
 };
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const NAME: &str = "Ada Lovelace";
 const NUMBER: &str = "15550123";
@@ -28,7 +29,7 @@ const TENANT_TOKEN: &str = "a-bearer-token-of-the-test";
 
 /// An installation with a model, a web service, and tools that call it.
 struct Scene {
-    server: OpenAiServer,
+    server: Vendor,
     service: Service,
     asterisk: Asterisk,
     offhook: Offhook,
@@ -55,24 +56,21 @@ const AGENT_ASKS: &str = "policy: { confirm: { asked_by: agent } }";
 /// Of a tenant whose tools may approve of themselves.
 const TRUSTED: &str = ", trusted: true";
 
-/// The model's answers are short.
-fn model(hertz: f64) -> Behaviour {
-    Behaviour { hertz: hertz as f32, answer: ms(300), ..Behaviour::default() }
-}
+/// Length of the model's answers.
+const ANSWER: Duration = ms(300);
 
 impl Scene {
     async fn start(setting: Setting<'_>) -> Self {
         let Setting { tools, offered, sections, providers, contexts, tenant, dialplan } = setting;
-        let (server, service) = (OpenAiServer::start(model(AGENT_HZ)).await, Service::start().await);
+        let (server, service) = (openai(ANSWER).await, Service::start().await);
         let asterisk = Asterisk::start(Options { dialplan: dialplan.into(), ..Options::default() }).await;
         let place = Place::free();
         let yaml = format!(
-            "{}default_context: front\nproviders:\n  ai: {{ openai_realtime: {{ api_key: key-of-the-test, base_url: \
-             \"{}\" }} }}\n{providers}tenants:\n  acme: {{ tools: tools, allowed_hosts: [\"{}\"], tokens: [{TENANT_TOKEN}] \
+            "{}default_context: front\nproviders:\n  ai: {}\n{providers}tenants:\n  acme: {{ tools: tools, allowed_hosts: [\"{}\"], tokens: [{TENANT_TOKEN}] \
              {tenant} }}\n{sections}\ncontexts:\n  front: {{ prompt: You are a test., provider: ai, tools: [{offered}], {AGENT_ASKS} }}\n\
              {contexts}",
             place.yaml(Some(&asterisk)),
-            server.base_url(),
+            server.yaml(),
             service.host(),
         );
         let files = definitions(tools, &service);
@@ -88,23 +86,19 @@ impl Scene {
         let before = self.server.answered();
         let says = silence(ms(60_000));
         let phone = Phone::call_as(self.asterisk.sip_port(), extension, says, NAME, NUMBER).await;
-        self.said(before + 1).await;
+        self.server.has_answered(before + 1).await;
         phone.wait_to_hear(AGENT_HZ, ms(200), SOON).await;
         phone
     }
 
-    /// Waits until the model has spoken so many answers.
-    async fn said(&self, answers: usize) {
-        self.server.wait_until(&format!("{answers} answers"), |server| server.answered() >= answers).await;
-    }
-
     /// The model calls a tool, gets its output, and speaks.
     async fn tool(&self, name: &str, arguments: Value) -> Value {
-        let (outputs, answers) = (self.server.outputs().len(), self.server.answered());
-        self.server.call(name, &arguments);
-        let output = self.server.wait_output(outputs + 1).await;
-        self.said(answers + 1).await;
-        output
+        self.server.uses(name, &arguments).await
+    }
+
+    /// The caller says something to the model of the newest call, which understands it.
+    fn caller_says(&self, words: &'static str) {
+        self.server.order(self.server.sessions(), Order::CallerSays(words));
     }
 
     /// The audit lines so far.
@@ -135,7 +129,7 @@ impl Scene {
         phone.hang_up().await;
         assert_eq!(self.offhook.wait_end_reason(SOON).await, "caller_hung_up");
         self.asterisk.wait_empty(SOON).await;
-        assert_eq!(self.server.violations(), Vec::<String>::new());
+        self.server.is_content();
     }
 }
 
@@ -183,11 +177,11 @@ async fn a_tool_reaches_its_service_and_the_agent_gets_the_answer() {
     let scene = Scene::start(setting).await;
     scene.service.answers(200, json!({ "state": "on a heavy lorry", "token": USERS_TOKEN }));
     let phone = scene.call("known").await;
-    let session = &scene.server.received_of("session.update")[0]["session"];
+    let session = &scene.server.told(1)[0]["session"];
     let shown = session["tools"].as_array().expect("tools").iter().find(|tool| tool["name"] == "track_parcel");
     assert_eq!(shown.expect("it is offered")["parameters"]["required"], json!(["parcel"]));
 
-    scene.server.hear("u1", CALLERS_WORDS);
+    scene.caller_says(CALLERS_WORDS);
     let output = scene.tool("track_parcel", json!({ "parcel": PARCEL, "colour": "vermilion" })).await;
     assert_eq!((&output["ok"], &output["message"]), (&json!(true), &json!("The parcel is on a heavy lorry.")));
     assert_eq!(output["data"]["state"], "on a heavy lorry");
@@ -223,7 +217,7 @@ async fn a_service_that_fails_is_an_answer_too() {
     let scene =
         Scene::start(Setting { tools: &tools, offered: "track_parcel", tenant: TRUSTED, ..Setting::default() }).await;
     let phone = scene.call("7000").await;
-    scene.server.hear("u1", CALLERS_WORDS);
+    scene.caller_says(CALLERS_WORDS);
     // There is no user here, so there is nothing to log in with.
     let output = scene.tool("track_parcel", json!({ "parcel": PARCEL })).await;
     assert_eq!((kind(&output), &output["error"]["details"]["reason"]), ("PERMANENT", &json!("unresolved_template")));

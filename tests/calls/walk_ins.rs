@@ -7,11 +7,10 @@ use crate::calls::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::{silence, tone},
         offhook::{Offhook, Place},
-        openai_server::{Behaviour, OpenAiServer},
         phone::{Phone, Wide},
         relay::{Order, Relay},
     },
-    ms, openai_agents,
+    ms, openai, openai_agents,
     repairs::longest_gap,
 };
 
@@ -148,12 +147,10 @@ async fn dial(asterisk: &Asterisk, extension: &str) -> Phone {
 }
 
 async fn what_needs_ari_is_not_shown_to_the_agent_and_the_log_says_so() {
-    let behaviour = Behaviour { hertz: AGENT_HZ as f32, answer: ms(4_000), ..Behaviour::default() };
-    let server = OpenAiServer::start(behaviour).await;
+    let server = openai(ms(4_000)).await;
     let (asterisk, offhook) = installation(&openai_agents(&server)).await;
     let shown = |session: usize| {
-        let update = &server.received_of("session.update")[session];
-        let tools = update["session"]["tools"].as_array().expect("a list of tools").clone();
+        let tools = server.told(session)[0]["session"]["tools"].as_array().expect("a list of tools").clone();
         tools.iter().map(|tool| tool["name"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
     for (calls, extension) in ["7001", "7080"].into_iter().enumerate() {
@@ -162,13 +159,13 @@ async fn what_needs_ari_is_not_shown_to_the_agent_and_the_log_says_so() {
         phone.hang_up().await;
         offhook.wait_ended(calls + 1, SOON).await;
     }
-    assert_eq!(shown(0), ["hangup_call", "transfer"], "by ARI");
-    assert_eq!(shown(1), ["hangup_call"], "by AudioSocket()");
+    assert_eq!(shown(1), ["hangup_call", "transfer"], "by ARI");
+    assert_eq!(shown(2), ["hangup_call"], "by AudioSocket()");
     let log = offhook.log();
     let said: Vec<_> = log.lines().filter(|line| line.contains("INFO") && line.contains("transfer")).collect();
     assert_eq!(said.len(), 1, "once, for the second call: {log}");
     assert!(said[0].contains("ARI"), "{}", said[0]);
-    assert_eq!(server.violations(), Vec::<String>::new());
+    server.is_content();
 }
 
 async fn a_uuid_that_no_context_knows_is_hung_up_on_and_the_dialplan_goes_on() {

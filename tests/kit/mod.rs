@@ -13,7 +13,6 @@ pub mod exchange;
 pub mod mail_server;
 pub mod mcp_stand_in;
 pub mod offhook;
-pub mod openai_server;
 pub mod openai_shapes;
 pub mod own_net;
 pub mod own_process;

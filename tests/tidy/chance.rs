@@ -11,7 +11,6 @@ const DECIDES: &[&str] = &[
     "src/provider/",
     "src/stt/",
     "src/tts/",
-    "tests/kit/openai_server/",
     "tests/kit/stages/",
     "tests/kit/vendor/",
 ];

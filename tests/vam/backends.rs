@@ -3,9 +3,8 @@
 use super::{peer::Peer, *};
 use crate::kit::{
     audio::built_in_voice,
-    openai_server::{Behaviour, OpenAiServer},
     stages::{Asked, Reply, SCRIBES, Stages, Transcriber, model, voice},
-    vendor::{Call, Scenario},
+    vendor::{Call, OpenAi, Scenario, Vendor},
 };
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use offhook::{audio::Format, vam::wire::ActionRequestEnvelope};
@@ -72,25 +71,19 @@ async fn engine(folder: &TempDir, more: &str, agents: &str) -> Engine {
 }
 
 /// One whose agent is a realtime one.
-async fn realtime(folder: &TempDir, more: &str) -> (Engine, OpenAiServer) {
-    let server = OpenAiServer::start(Behaviour::default()).await;
+async fn realtime(folder: &TempDir, more: &str) -> (Engine, Vendor) {
+    let server = Vendor::start::<OpenAi>(Scenario::default()).await;
     let agents = format!(
-        "providers: {{ talks: {{ openai_realtime: {} }} }}\ncontexts: {{ farm: {{ prompt: A, provider: talks, tools: [{PRICE}] }} }}\n",
-        server.options()
+        "providers: {{ talks: {} }}\ncontexts: {{ farm: {{ prompt: A, provider: talks, tools: [{PRICE}] }} }}\n",
+        server.yaml()
     );
     (engine(folder, more, &agents).await, server)
 }
 
 /// What its model is told of the action that it wants once it is there.
-async fn asks(server: &OpenAiServer) -> Value {
-    let is_up = timeout(PATIENCE, async {
-        while server.received_of("session.update").is_empty() {
-            sleep(Duration::from_millis(10)).await;
-        }
-    });
-    is_up.await.expect("the agent is dialled");
-    server.call(PRICE, &json!({ "crop": "wheat", "mandi": "Azadpur" }));
-    server.wait_output(1).await
+async fn asks(server: &Vendor) -> Value {
+    server.until_session(1, "is set up", |seen| seen.set_up.is_some()).await;
+    server.result_of(&server.call(PRICE, &json!({ "crop": "wheat", "mandi": "Azadpur" }))).await
 }
 
 /// One whose agent is a pipeline, of which this is the model.
@@ -126,7 +119,7 @@ fn a_realtime_model_is_told_what_a_client_found() {
         let (told, output) = join!(ask(&engine, talk), asks(&server));
         assert_eq!(output["data"]["modal_price_per_quintal"], 2310, "{output}");
         in_order(&told[0], &["THINKING", "ACTION", "audio"]);
-        assert_eq!(server.violations(), Vec::<String>::new());
+        server.is_content();
         engine.stop().await;
     });
 }

@@ -41,8 +41,7 @@ async fn receptionist() -> (Scene, TempDir) {
 
 /// The number that the model was told of.
 fn told(scene: &Scene) -> String {
-    let update = scene.model.received_of("session.update").pop().expect("a session");
-    let words = update["session"]["instructions"].as_str().expect("instructions").to_owned();
+    let words = scene.session()["instructions"].as_str().expect("instructions").to_owned();
     let number = words.split_once("number is ").and_then(|(_, rest)| rest.split_once(". ")).expect("the sentence");
     assert!(words.contains("Nobody is {nobody}."), "what is no variable stays: {words}");
     number.0.to_owned()

@@ -14,8 +14,7 @@ async fn a_tool_exists_only_in_the_calls_of_a_context_that_lists_it() {
 
     let phone = scene.call("7000").await;
     assert_eq!(scene.shown(), ["hangup_call", "mcp_aviation_atis", "mcp_plain_echo"]);
-    let update = scene.model.received_of("session.update").pop().expect("a session");
-    let schema = update["session"]["tools"].as_array().expect("tools")[1].clone();
+    let schema = scene.session()["tools"].as_array().expect("tools")[1].clone();
     assert_eq!((&schema["type"], &schema["parameters"]["type"]), (&json!("function"), &json!("object")));
     assert!(schema["parameters"]["properties"]["icao"].is_object(), "{schema}");
     assert_eq!(kind(&scene.tool("mcp_plain_echo", json!({ "text": "here" })).await), "OK");

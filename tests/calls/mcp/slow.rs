@@ -70,13 +70,14 @@ async fn a_realtime_agent_is_told_what_the_caller_heard() {
     let servers = [("plain", faulty("plain", &defaults(), ""))];
     let scene = Scene::start(Setting { servers: &servers, offered: "mcp_plain_sleep", ..Setting::default() }).await;
     let phone = scene.call("7000").await;
-    let before = scene.model.received().len();
+    let before = scene.model.told(1).len();
     let output = scene.tool("mcp_plain_sleep", json!({ "seconds": 2 })).await;
     assert_eq!(message(&output), "slept 2 s");
-    let kinds: Vec<_> = scene.model.received()[before..].iter().map(|message| message["type"].clone()).collect();
+    let told = scene.model.told(1).split_off(before);
+    let kinds: Vec<_> = told.iter().map(|message| message["type"].clone()).collect();
     let expected = ["conversation.item.create", "conversation.item.create", "response.create"];
     assert_eq!(kinds, expected, "what was said, the output, and the wish for words, no more");
-    assert!(scene.model.received()[before].to_string().contains(ANNOUNCEMENT.trim()));
+    assert!(told[0].to_string().contains(ANNOUNCEMENT.trim()));
     let log = scene.offhook.log();
     assert!(log.contains("asked to announce a tool") && !log.contains(ANNOUNCEMENT.trim()), "{log}");
     phone.wait_to_hear(AGENT_HZ, ms(500), SOON).await;

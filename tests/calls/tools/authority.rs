@@ -107,7 +107,7 @@ async fn another_gate_is_asked_as_well_and_no_answer_is_a_refusal() {
     let output = scene.tool("track_parcel", json!({ "parcel": "PX-1" })).await;
     assert_eq!(kind(&output), "OK", "both say yes: {output}");
     assert_eq!(scene.service.requests().len(), 1);
-    scene.server.hear("u1", "And the other one?");
+    scene.caller_says("And the other one?");
     let output = scene.tool("track_parcel", json!({ "parcel": "PX-2" })).await;
     assert_eq!(kind(&output), "REFUSED", "the other gate says no: {output}");
     gate.kill().await.expect("its own child");

@@ -1,7 +1,14 @@
 //! The read-back: nothing is written before the caller has said yes to it, on their own channel.
 
 use super::{Scene, Setting, kind};
-use crate::calls::{AGENT_HZ, SOON, kit::phone::Phone, ms};
+use crate::calls::{
+    AGENT_HZ, SOON,
+    kit::{
+        phone::Phone,
+        vendor::{Order, Saying},
+    },
+    ms,
+};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -34,8 +41,8 @@ async fn asked() -> (Scene, Phone, Value) {
     let tools = [("book_table", BOOK_TABLE)];
     let scene = Scene::start(Setting { tools: &tools, offered: "book_table", ..Setting::default() }).await;
     let phone = scene.call("7000").await;
-    scene.server.hear("u1", "A table for four on Friday, please.");
-    scene.server.speak_of(READ_BACK);
+    scene.caller_says("A table for four on Friday, please.");
+    scene.server.speaks_of(READ_BACK);
     let output = scene.tool("book_table", booking()).await;
     assert_eq!(kind(&output), "CONFIRMATION_REQUIRED", "{output}");
     assert_eq!(output["error"]["confirmation_request"]["preview"], "Book a table for 4 on Friday?");
@@ -61,12 +68,13 @@ async fn a_key_of_the_caller_says_yes() {
     assert!(scene.service.requests().is_empty(), "the model's own word is no yes");
     let (yes, answers) = (Instant::now(), scene.server.answered());
     phone.dtmf('1').await;
-    scene.said(answers + 1).await;
-    let items = scene.server.received_of("conversation.item.create");
-    let told = items.last().expect("told")["item"]["content"][0]["text"].as_str().unwrap_or_default();
+    scene.server.has_answered(answers + 1).await;
+    let messages = scene.server.told(1);
+    let told = messages.iter().rfind(|message| message["type"] == "conversation.item.create").expect("told");
+    let told = told["item"]["content"][0]["text"].as_str().unwrap_or_default();
     assert!(told.contains("said yes by pressing a key"), "{told}");
-    let asked = scene.server.received_of("response.create").pop().expect("asked to go on");
-    assert_eq!(asked["response"], Value::Null, "it may call the tool");
+    let asked = messages.last().expect("asked to go on");
+    assert_eq!((&asked["type"], &asked["response"]), (&json!("response.create"), &Value::Null), "it may call the tool");
 
     let output = scene.tool("book_table", with_token(&echoed)).await;
     assert_eq!((kind(&output), &output["message"]), ("OK", &json!("It is booked.")));
@@ -83,17 +91,14 @@ async fn a_key_of_the_caller_says_yes() {
 /// P answer 3: a spoken yes in a later utterance; the model may call before the transcript is there.
 async fn the_callers_own_words_say_yes() {
     let (scene, phone, output) = asked().await;
-    let (yes, outputs) = (Instant::now(), scene.server.outputs().len());
+    let yes = Instant::now();
     // The model has heard the yes before it is written down.
-    for kind in ["started", "stopped"] {
-        scene.server.send(&json!({ "type": format!("input_audio_buffer.speech_{kind}"), "item_id": "u2" }));
-    }
-    scene.server.call("book_table", &with_token(&output));
-    scene.server.send(&json!({
-        "type": "conversation.item.input_audio_transcription.completed", "item_id": "u2", "content_index": 0,
-        "transcript": "Yes, please.",
-    }));
-    let output = scene.server.wait_output(outputs + 1).await;
+    let says = |saying| scene.server.order(1, Order::Say(saying));
+    says(Saying::CallerSpeechStarted { utterance: 2 });
+    says(Saying::CallerSpeechStopped { utterance: 2 });
+    let call = scene.server.call("book_table", &with_token(&output));
+    says(Saying::CallerWords { utterance: 2, text: "Yes, please.".into() });
+    let output = scene.server.result_of(&call).await;
     assert_eq!(kind(&output), "OK", "{output}");
     done_once(&scene, yes);
     scene.ends(phone).await;
@@ -103,8 +108,8 @@ async fn the_callers_own_words_say_yes() {
 /// P answer 3: words of the turn that led to the question, words that are neither, a no: nothing runs.
 async fn without_a_yes_nothing_is_done() {
     let (scene, phone, output) = asked().await;
-    for (item, words) in [("u2", "Is that by the window?"), ("u3", "No, thank you.")] {
-        scene.server.hear(item, words);
+    for words in ["Is that by the window?", "No, thank you."] {
+        scene.caller_says(words);
         let output = scene.tool("book_table", with_token(&output)).await;
         assert_eq!(kind(&output), "CONFIRMATION_REQUIRED", "{words}");
     }
@@ -115,11 +120,11 @@ async fn without_a_yes_nothing_is_done() {
 /// P answer 3: a yes to something that the agent did not say aloud is none.
 async fn a_yes_to_another_question_is_none() {
     let (scene, phone, output) = asked().await;
-    scene.server.hear("u2", "Wait, stop.");
-    scene.server.speak_of("Shall I tell you of our new menu?");
+    scene.caller_says("Wait, stop.");
+    scene.server.speaks_of("Shall I tell you of our new menu?");
     let output = scene.tool("book_table", with_token(&output)).await;
     assert_eq!(kind(&output), "CONFIRMATION_REQUIRED");
-    scene.server.hear("u3", "Yes.");
+    scene.caller_says("Yes.");
     assert_eq!(kind(&scene.tool("book_table", with_token(&output)).await), "CONFIRMATION_REQUIRED");
     assert!(scene.service.requests().is_empty());
     scene.ends(phone).await;

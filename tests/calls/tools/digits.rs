@@ -4,9 +4,10 @@ use super::{Scene, Setting, TRUSTED, kind};
 use crate::calls::{
     CALLER_HZ, SOON,
     kit::{
-        audio::{Sound, tone},
+        audio::{Sound, samples_of, tone},
         mail_server::{MailServer, Manner},
         phone::Phone,
+        vendor::{Order, Seen},
     },
     ms,
 };
@@ -52,11 +53,12 @@ async fn bank(mail: &MailServer) -> (Scene, Phone) {
     (scene, phone)
 }
 
-/// The tool has asked for digits and the model has put the question.
-async fn asks(scene: &Scene, tool: &str, arguments: serde_json::Value) {
+/// The tool has asked for digits and the model has put the question. The call's id.
+async fn asks(scene: &Scene, tool: &str, arguments: serde_json::Value) -> String {
     let answers = scene.server.answered();
-    scene.server.call(tool, &arguments);
-    scene.said(answers + 1).await;
+    let call = scene.server.call(tool, &arguments);
+    scene.server.has_answered(answers + 1).await;
+    call
 }
 
 async fn types(phone: &mut Phone, keys: &str) {
@@ -66,45 +68,50 @@ async fn types(phone: &mut Phone, keys: &str) {
 }
 
 /// What the model was sent of the caller so far, at 8 kHz.
-fn sent(scene: &Scene) -> Sound {
-    let session = &scene.server.received_of("session.update")[0]["session"];
-    let format = &session["audio"]["input"]["format"];
-    assert_eq!((&format["type"], &format["rate"]), (&json!("audio/pcm"), &json!(24_000)));
-    let audio = scene.server.caller_audio();
-    let samples = audio.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]]));
-    Sound { samples: samples.step_by(3).collect() }
+fn sent(seen: &Seen) -> Sound {
+    let hears = seen.set_up.as_ref().expect("it is set up").hears;
+    let samples = samples_of(&seen.audio, hears).into_iter();
+    Sound { samples: samples.step_by(hears.rate as usize / 8_000).collect() }
+}
+
+/// Words of the engine's that the model got.
+fn told(scene: &Scene) -> String {
+    scene.server.of(1, |seen| seen.texts.join("\n"))
 }
 
 /// G answer 12: what is private opens after the PIN; digits go to nobody, not even as a sound.
 async fn a_pin_opens_what_is_private_and_is_told_to_nobody() {
     let mail = MailServer::start(Manner { tls: "none", ..Manner::default() }).await;
     let (scene, mut phone) = bank(&mail).await;
-    scene.server.hear("u1", "What is left on my account?");
+    scene.caller_says("What is left on my account?");
     let refused = scene.tool("balance", json!({})).await;
     assert_eq!((kind(&refused), &refused["error"]["details"]["needs"]), ("DEFERRED", &json!("authentication")));
     assert!(scene.service.requests().is_empty());
 
-    // A caller who talks all the time, so that it can be heard when the model does not hear them.
+    // A caller who talks all the time, so that it can be heard when the model does not hear them. The model does not mind.
+    scene.server.order(1, Order::Deaf);
     phone.say(tone(CALLER_HZ, ms(60_000))).await;
-    scene.server.wait_until("the caller's voice", |_| sent(&scene).time_of(CALLER_HZ) >= ms(500)).await;
-    asks(&scene, "verify_pin", json!({})).await;
-    let question = scene.server.received_of("response.create").pop().expect("asked to speak");
-    assert!(question["response"]["instructions"].as_str().is_some_and(|text| text.contains("enter your PIN")));
-    let from = sent(&scene).length();
+    scene.server.until_session(1, "heard the caller's voice", |seen| sent(seen).time_of(CALLER_HZ) >= ms(500)).await;
+    let call = asks(&scene, "verify_pin", json!({})).await;
+    let question = scene.server.of(1, |seen| seen.wishes.last().cloned().flatten());
+    assert!(question.is_some_and(|text| text.contains("enter your PIN")));
+    let from = scene.server.of(1, sent).length();
     for key in PIN.chars() {
-        let length = sent(&scene).length() + ms(150);
+        let length = scene.server.of(1, sent).length() + ms(150);
         phone.dtmf(key).await;
-        scene.server.wait_until("time for a key", |_| sent(&scene).length() >= length).await;
+        scene.server.until_session(1, "heard a key's time", |seen| sent(seen).length() >= length).await;
     }
-    let until = sent(&scene).length();
+    let until = scene.server.of(1, sent).length();
     phone.dtmf('#').await;
-    let output = scene.server.wait_output(2).await;
+    let output = scene.server.result_of(&call).await;
     assert_eq!((kind(&output), &output["data"]), ("OK", &json!({ "authenticated": true })));
     scene
         .server
-        .wait_until("the voice again", |_| sent(&scene).part(until..ms(60_000)).time_of(CALLER_HZ) >= ms(500))
+        .until_session(1, "heard the voice again", |seen| {
+            sent(seen).part(until..ms(60_000)).time_of(CALLER_HZ) >= ms(500)
+        })
         .await;
-    let typed = sent(&scene).part(from + ms(100)..until);
+    let typed = scene.server.of(1, sent).part(from + ms(100)..until);
     assert!(typed.length() >= ms(1_000), "there was time between the keys: {:?}", typed.length());
     assert!(typed.loud_spans().is_empty(), "silence while the PIN was typed: {:?}", typed.loud_spans());
 
@@ -115,7 +122,7 @@ async fn a_pin_opens_what_is_private_and_is_told_to_nobody() {
     scene.ends(phone).await;
     let mail = mail.wait_taken(1, SOON).await;
     assert!(!mail[0].to_string().contains(PIN));
-    assert!(!format!("{:?}", scene.server.received()).contains(PIN), "the provider was told");
+    assert!(!told(&scene).contains(PIN), "the provider was told");
     scene.is_private(&[PIN]).await;
 }
 
@@ -124,17 +131,17 @@ async fn three_wrong_pins_are_the_last() {
     let mail = MailServer::start(Manner { tls: "none", ..Manner::default() }).await;
     let (scene, mut phone) = bank(&mail).await;
     for (tries, pin) in [WRONG[0], WRONG[1], WRONG[2], PIN].into_iter().enumerate() {
-        asks(&scene, "verify_pin", json!({})).await;
+        let call = asks(&scene, "verify_pin", json!({})).await;
         types(&mut phone, pin).await;
         phone.dtmf('#').await;
-        let output = scene.server.wait_output(tries + 1).await;
+        let output = scene.server.result_of(&call).await;
         assert_eq!((kind(&output), &output["data"]), ("OK", &json!({ "authenticated": false })), "{tries}: {output}");
-        scene.said(2 * tries + 3).await;
+        scene.server.has_answered(2 * tries + 3).await;
     }
     assert_eq!(kind(&scene.tool("balance", json!({})).await), "DEFERRED");
     assert!(scene.service.requests().is_empty());
     scene.ends(phone).await;
-    let told = format!("{:?}", scene.server.received());
+    let told = told(&scene);
     assert!(WRONG.iter().all(|pin| !told.contains(pin)));
     scene.is_private(&WRONG).await;
 }
@@ -150,16 +157,17 @@ async fn collected_digits_go_to_the_model_or_to_the_tool_alone() {
     };
     let scene = Scene::start(setting).await;
     let mut phone = scene.call("7000").await;
-    asks(&scene, "collect_digits", json!({ "prompt": "Ask for the customer number.", "max_digits": 8 })).await;
+    let arguments = json!({ "prompt": "Ask for the customer number.", "max_digits": 8 });
+    let call = asks(&scene, "collect_digits", arguments).await;
     types(&mut phone, plain).await;
-    assert_eq!(scene.server.wait_output(1).await["data"], json!({ "digits": plain }));
-    scene.said(3).await;
+    assert_eq!(scene.server.result_of(&call).await["data"], json!({ "digits": plain }));
+    scene.server.has_answered(3).await;
 
-    asks(&scene, "collect_digits", json!({ "prompt": "Ask for the card.", "secure": true })).await;
+    let call = asks(&scene, "collect_digits", json!({ "prompt": "Ask for the card.", "secure": true })).await;
     types(&mut phone, card).await;
-    let output = scene.server.wait_output(2).await;
+    let output = scene.server.result_of(&call).await;
     assert_eq!(output["data"], json!({ "handle": "secure-digits-1", "count": 16 }));
-    scene.said(5).await;
+    scene.server.has_answered(5).await;
 
     // The service repeats what it was sent, as services do.
     scene.service.answers(200, json!({ "card": card, "state": "paid" }));
@@ -168,7 +176,7 @@ async fn collected_digits_go_to_the_model_or_to_the_tool_alone() {
     assert_eq!((kind(&output), &output["data"]["state"]), ("OK", &json!("paid")), "{output}");
     assert_eq!(scene.service.requests()[0].body, json!({ "card": card }));
     scene.ends(phone).await;
-    assert!(!format!("{:?}", scene.server.received()).contains(card), "the provider was told");
+    assert!(!told(&scene).contains(card), "the provider was told");
     let audit = scene.audits().pop().expect("a line");
     assert_eq!(audit["argument_keys"], json!(["card", "note"]));
     scene.is_private(&[plain, card]).await;

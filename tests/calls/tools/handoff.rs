@@ -1,14 +1,14 @@
 //! One agent hands the call to another: another context, another provider, another voice.
 
-use super::{Scene, Setting, TENANT_TOKEN, TRUSTED, kind, model};
+use super::{ANSWER, Scene, Setting, TENANT_TOKEN, TRUSTED, kind};
 use crate::calls::{
     AGENT_HZ, SOON,
     kit::{
         asterisk::{Asterisk, DESK_HZ, Options},
         audio::silence,
         offhook::{Launch, Offhook, Place},
-        openai_server::OpenAiServer,
         phone::Phone,
+        vendor::{OpenAi, Scenario, Vendor},
     },
     ms,
 };
@@ -66,11 +66,8 @@ const CALLERS_WORDS: &str = "My bill of a purple elephant is wrong.";
 /// D3: the second model knows what was said, has its own tools and no others, and the first one's session
 /// is over.
 async fn the_second_model_goes_on_from_where_the_first_was() {
-    let billing = OpenAiServer::start(model(BILLING_HZ)).await;
-    let providers = format!(
-        "  other: {{ openai_realtime: {{ api_key: key-of-billing, base_url: \"{}\" }} }}\n",
-        billing.base_url()
-    );
+    let billing = Vendor::start::<OpenAi>(Scenario { pitch: |_| BILLING_HZ, ..Scenario::answers(ANSWER) }).await;
+    let providers = format!("  other: {}\n", billing.yaml_with(json!({ "api_key": "key-of-billing" })));
     let scene = Scene::start(Setting {
         tools: &[("to_billing", TO_BILLING), ("refund", REFUND)],
         offered: "to_billing, hangup_call",
@@ -81,29 +78,29 @@ async fn the_second_model_goes_on_from_where_the_first_was() {
     })
     .await;
     let phone = scene.call("7000").await;
-    scene.server.speak_of("I see, somebody else can help.");
-    scene.server.hear("u1", CALLERS_WORDS);
+    scene.server.speaks_of("I see, somebody else can help.");
+    scene.caller_says(CALLERS_WORDS);
     scene.server.call("to_billing", &json!({}));
-    billing.wait_until("a greeting", |billing| billing.answered() >= 1).await;
+    billing.has_answered(1).await;
     phone.wait_to_hear(BILLING_HZ, ms(250), SOON).await;
-    scene.server.wait_until("its end", |server| server.open() == 0).await;
+    scene.server.until_session(1, "is over", |seen| seen.over).await;
 
-    let session = &billing.received_of("session.update")[0]["session"];
+    let session = &billing.told(1)[0]["session"];
     let told = session["instructions"].as_str().expect("text");
     for part in ["You are billing.", "take over", "A bill is wrong.", "Agent: A tone.", "Caller: My bill of"] {
         assert!(told.contains(part), "{part:?} in {told}");
     }
     let names: Vec<&Value> = session["tools"].as_array().expect("tools").iter().map(|tool| &tool["name"]).collect();
     assert_eq!(names, ["refund"]);
-    billing.call("to_billing", &json!({}));
-    assert_eq!(kind(&billing.wait_output(1).await), "NOT_FOUND");
+    let call = billing.call("to_billing", &json!({}));
+    assert_eq!(kind(&billing.result_of(&call).await), "NOT_FOUND");
     // The first model's words are nobody's any more, and the caller is heard by the second.
-    let before = scene.server.caller_audio().len();
-    let heard = billing.caller_audio().len();
-    billing.wait_until("the caller", |billing| billing.caller_audio().len() > heard + 48_000).await;
-    assert_eq!(scene.server.caller_audio().len(), before);
+    let heard = |vendor: &Vendor| vendor.of(1, |seen| seen.audio.len());
+    let (before, since) = (heard(&scene.server), heard(&billing));
+    billing.until_session(1, "heard the caller", |seen| seen.audio.len() > since + 48_000).await;
+    assert_eq!(heard(&scene.server), before);
     scene.ends(phone).await;
-    assert_eq!(billing.violations(), Vec::<String>::new());
+    billing.is_content();
     scene.is_private(&[CALLERS_WORDS, "elephant", "key-of-billing", "bill is wrong"]).await;
 }
 

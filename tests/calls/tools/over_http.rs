@@ -29,7 +29,7 @@ async fn a_running_call_keeps_its_tools_and_the_next_one_has_the_new() {
     let mut phone = scene.call("7000").await;
     assert_eq!(scene.tool("greet", json!({})).await["message"], "Good morning.");
     assert_eq!(api(&scene, "PUT", "/greet", Some(greeting("Good evening."))).await.0, 204);
-    scene.server.hear("u1", "Again, please.");
+    scene.caller_says("Again, please.");
     assert_eq!(scene.tool("greet", json!({})).await["message"], "Good morning.", "as the call began");
     phone.hang_up().await;
     scene.offhook.wait_ended(1, SOON).await;
@@ -39,7 +39,7 @@ async fn a_running_call_keeps_its_tools_and_the_next_one_has_the_new() {
     // What a context lists has to be there, also at the next start.
     let (status, said) = api(&scene, "DELETE", "/greet", None).await;
     assert_eq!(status, 409, "{said}");
-    scene.server.hear("u2", "Again, please.");
+    scene.caller_says("Again, please.");
     assert_eq!(scene.tool("greet", json!({})).await["message"], "Good evening.");
     phone.hang_up().await;
     scene.offhook.wait_ended(2, SOON).await;
@@ -58,7 +58,7 @@ async fn a_running_call_keeps_its_tools_and_the_next_one_has_the_new() {
     assert_eq!(scene.tool("greet", json!({})).await["message"], "Good night.");
     phone.hang_up().await;
     scene.offhook.wait_ended(3, SOON).await;
-    assert_eq!(scene.server.violations(), Vec::<String>::new());
+    scene.server.is_content();
 }
 
 /// P answer 11, D5: what is not a tool is told with its places, and nothing changes; locked tools do not change.
