@@ -172,7 +172,8 @@ impl AriLeg {
 
     /// By the event, or by Asterisk's own word where no event came.
     async fn has_left(&self) -> bool {
-        if tokio::time::timeout(TRANSFER_PROOF_MAX, self.registration().caller_gone()).await == Ok(Gone::Left) {
+        let gone = tokio::time::timeout(TRANSFER_PROOF_MAX, self.registration().caller_gone()).await;
+        if matches!(gone, Ok(Gone::Left | Gone::Released)) {
             return true;
         }
         let caller = self.caller();

@@ -193,6 +193,7 @@ fn missing(config: &Config, modules: &BTreeSet<String>) -> Vec<Finding> {
     }
     let wanted = [
         ("func_dialplan", "it tells whether a place to transfer to exists", !config.destinations.is_empty()),
+        ("func_timeout", "it tells whether a call ended by TIMEOUT(absolute) of the dialplan", true),
         ("app_voicemail", "the tool leave_voicemail", !config.voicemail.mailboxes.is_empty()),
     ];
     let count = needed.len();

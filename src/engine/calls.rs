@@ -44,7 +44,7 @@ use tokio::{
 use tracing::{Instrument as _, error, info, warn};
 
 /// Channel variables that say how a call is to be taken, and what is known of it.
-const VARIABLES: [&str; 12] = [
+const VARIABLES: [&str; 13] = [
     "AI_CONTEXT",
     "AI_PROVIDER",
     "AI_GREETING",
@@ -59,9 +59,12 @@ const VARIABLES: [&str; 12] = [
     // Ours, from an earlier visit of the same call.
     STATUS_VARIABLE,
     PRESENTATION,
+    TIME_LEFT,
 ];
 /// Whether a caller's number may be shown; no event of ARI tells it.
 const PRESENTATION: &str = "CALLERID(pres)";
+/// Seconds until Asterisk takes the channel from us, by the dialplan's `Set(TIMEOUT(absolute)=…)`; `0`: never.
+const TIME_LEFT: &str = "TIMEOUT(absolute)";
 /// How a VAM client's audio travels, in logs and records.
 const STREAMED: &str = "vam";
 /// Sentences of tools that wait to be said; a call that runs takes them at once.
@@ -212,6 +215,7 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, mut ar
     let began = Instant::now();
     let variables = variables(&ari, &arrival, &generation.config).await;
     let text = |name: &str| variables.get(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+    let times_out = text(TIME_LEFT).and_then(|left| time_left(&left)).and_then(|left| Instant::now().checked_add(left));
     if text(STATUS_VARIABLE).is_some()
         && let Err(error) = ari.client.set_variable(arrival.registration.caller(), STATUS_VARIABLE, "").await
     {
@@ -263,6 +267,7 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, mut ar
     let start = Start { facts, transport, peer, format, began, seat, transfers: true, written: None, said, place };
     let call = ByAri {
         plan: Plan::new(start.facts.id, arrival.answered, granted.audio, &generation.config.media),
+        times_out,
         ari: ari.client,
         arrival,
         media: Arc::clone(&shared.media),
@@ -272,6 +277,12 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, mut ar
         }),
     };
     run(shared, generation, granted, start, || Line::by_ari(call)).await;
+}
+
+/// What `TIMEOUT(absolute)` tells, in seconds with decimals; `None`: no time is set.
+fn time_left(told: &str) -> Option<Duration> {
+    let seconds = told.parse().ok().filter(|seconds| *seconds > 0.0)?;
+    Duration::try_from_secs_f64(seconds).ok()
 }
 
 type Said = Redacted<Option<String>>;

@@ -28,13 +28,17 @@ use bytes::Bytes;
 use care::{Care, Cared, Watch};
 use futures_util::{FutureExt as _, future::BoxFuture};
 use keys::Keys;
-use std::{collections::BTreeMap, future::pending, sync::Arc};
+use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
 use streamed::Streamed;
 use tokio::{
     sync::watch,
     time::{Instant, Interval, MissedTickBehavior, interval},
 };
 use tracing::warn;
+
+/// Between the end of a channel's time by our reckoning and Asterisk's word that the channel has ended: a slow answer to the question
+/// for that time, and events that wait.
+const TIMEOUT_SLACK: Duration = Duration::from_secs(2);
 
 pub(super) struct Line {
     control: Control,
@@ -95,6 +99,8 @@ struct Held {
     places: Arc<Places>,
     caller_name: Redacted<Option<String>>,
     caller_number: Redacted<Option<String>>,
+    /// When the dialplan's time for the channel is over.
+    times_out: Option<Instant>,
     caller_gone: bool,
 }
 
@@ -103,6 +109,8 @@ pub(super) struct ByAri {
     pub ari: AriClient,
     pub arrival: crate::asterisk::events::Arrival,
     pub plan: Plan,
+    /// When the dialplan's time for the channel is over.
+    pub times_out: Option<Instant>,
     pub media: Arc<MediaHub>,
     pub places: Arc<Places>,
 }
@@ -116,7 +124,7 @@ pub(super) struct Places {
 impl Line {
     /// Begins to set up the call of a caller who waits in Stasis.
     pub fn by_ari(call: ByAri) -> Self {
-        let ByAri { ari, arrival, plan, media, places } = call;
+        let ByAri { ari, arrival, plan, times_out, media, places } = call;
         let caller = arrival.registration.caller().to_owned();
         let held = Held {
             ari: ari.clone(),
@@ -125,6 +133,7 @@ impl Line {
             places,
             caller_name: arrival.caller_name,
             caller_number: arrival.caller_number,
+            times_out,
             caller_gone: false,
         };
         let registration = arrival.registration;
@@ -180,8 +189,7 @@ impl Line {
             Happening::Channel(ChannelEvent::Digit(digit)) => self.key(digit, keys::Way::Event),
             Happening::Channel(ChannelEvent::CallerGone(how)) => {
                 self.ending = Ending::CallerGone;
-                // Who went while nobody could see it went for a reason nobody knows.
-                Some(if how == Gone::Lost { LegEvent::CallerVanished } else { LegEvent::CallerLeft })
+                Some(self.control.held().map_or(LegEvent::CallerLeft, |held| held.left(how)))
             }
             Happening::Channel(ChannelEvent::MediaGone(Gone::Unbridged)) => self.broken(PathFault::Unbridged),
             Happening::Channel(ChannelEvent::MediaGone(_)) => self.broken(PathFault::ChannelGone),
@@ -276,14 +284,15 @@ impl Line {
                 LegEvent::Up
             }
             Err(error) => {
-                self.control = Control::Bare { held };
-                match error {
+                let told = match error {
                     SetupError::CallerLeft => {
                         self.ending = Ending::CallerGone;
-                        LegEvent::CallerLeft
+                        held.left(held.events.caller_gone().unwrap_or(Gone::Left))
                     }
                     SetupError::Failed(step) => LegEvent::SetupFailed(step),
-                }
+                };
+                self.control = Control::Bare { held };
+                told
             }
         }
     }
@@ -490,6 +499,13 @@ impl Control {
         matches!(self, Self::Up { transfer: None, .. })
     }
 
+    fn held(&self) -> Option<&Held> {
+        match self {
+            Self::SettingUp { held, .. } | Self::Up { held, .. } | Self::Bare { held } => Some(held),
+            Self::Dialplan | Self::Streamed(_) | Self::Written { .. } => None,
+        }
+    }
+
     /// Another media channel stands in for the one that went.
     fn media_is_back(&mut self) {
         if let Self::Up { held, .. } = self {
@@ -517,6 +533,17 @@ async fn finish(transfer: &mut Option<Transfer>) -> Result<(), TransferError> {
 }
 
 impl Held {
+    /// What the caller's leaving means. A hang-up, by whomever, is announced before the channel ends; the end of its time is not.
+    fn left(&self, how: Gone) -> LegEvent {
+        let is_time = |at: Instant| Instant::now().max(at).duration_since(Instant::now().min(at)) <= TIMEOUT_SLACK;
+        match how {
+            // Who went while nobody could see it went for a reason nobody knows.
+            Gone::Lost => LegEvent::CallerVanished,
+            Gone::Released if self.times_out.is_some_and(is_time) => LegEvent::TimedOut,
+            Gone::Released | Gone::Left | Gone::Unbridged => LegEvent::CallerLeft,
+        }
+    }
+
     async fn next(&mut self) -> ChannelEvent {
         match self.events.next().await {
             Some(event) => {

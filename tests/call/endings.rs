@@ -24,6 +24,21 @@ fn the_caller_hangs_up_before_and_after_the_answer() {
     assert_eq!(after.end_reason(), Some(EndReason::CallerHungUp));
 }
 
+/// Also before the answer, and on the way to somebody else.
+#[test]
+fn a_limit_of_the_dialplan_is_told_as_such() {
+    let mut before = Stage::new(rules());
+    before.leg(LegEvent::TimedOut);
+    let mut after = Stage::greeted();
+    after.leg(LegEvent::TimedOut).leg(LegEvent::CallerLeft);
+    let mut on_the_way = Stage::greeted();
+    let transfer = Input::Transfer { destination: "sales".into(), account: "ada".into() };
+    on_the_way.input(transfer).after(1_000).leg(LegEvent::TimedOut);
+    for ended in [before, after, on_the_way] {
+        assert_eq!(ended.end_reason(), Some(EndReason::DialplanTimeout));
+    }
+}
+
 #[test]
 fn a_failed_set_up_gives_the_caller_back_to_the_dialplan() {
     for step in SetupStep::ALL {

@@ -44,6 +44,7 @@ fn moves() -> impl Strategy<Value = Move> {
     let agent = prop_oneof![
         Just(AgentEvent::Ready),
         response().prop_map(|response| AgentEvent::ResponseStarted { response }),
+        Just(LegEvent::TimedOut),
         (response(), 0usize..40_000).prop_map(|(response, bytes)| AgentEvent::Audio {
             item: response.clone(),
             response,

@@ -1,10 +1,11 @@
 //! Who hangs up, and where the caller goes.
 
 use crate::calls::{
-    AGENT_HZ, CALLER_HZ, SOON,
+    AGENT_HZ, CALLER_HZ, SOON, agent,
     kit::{
-        asterisk::{DESK_HZ, SLOW_HZ},
+        asterisk::{Asterisk, DESK_HZ, Options, SLOW_HZ},
         audio::{silence, tone},
+        offhook::Offhook,
         phone::Phone,
     },
     ms, pbx,
@@ -43,6 +44,58 @@ async fn the_caller_hangs_up() {
     }
 }
 
+/// An installation's own limit. Behind `T` of its context the caller is heard of again.
+const LIMITED: &str = "
+[lab-callers](+)
+exten => limited,1,Set(TIMEOUT(absolute)=3)
+ same => n,Stasis(offhook,front)
+ same => n,Hangup()
+exten => taken-on,1,Goto(limited-further,s,1)
+
+[limited-further]
+exten => s,1,Set(TIMEOUT(absolute)=3)
+ same => n,Stasis(offhook,front)
+ same => n,Hangup()
+exten => T,1,Set(GLOBAL(LAB_TAKEN_ON)=yes)
+ same => n,Wait(60)
+ same => n,Hangup()
+";
+
+async fn limited(extension: &str, leg: &str) -> (Asterisk, Offhook, Phone) {
+    let asterisk = Asterisk::start(Options { dialplan: LIMITED.into(), ..Options::default() }).await;
+    let script = "- tone: { hertz: 440, for: 60s }";
+    let offhook = Offhook::attached(&asterisk, &agent(script, &format!("    audio: {leg}\n"))).await;
+    let mut phone = Phone::call(asterisk.sip_port(), extension, silence(ms(60_000))).await;
+    phone.wait_established(SOON).await;
+    (asterisk, offhook, phone)
+}
+
+async fn the_dialplan_ends_the_call_by_a_limit_of_its_own() {
+    for leg in ["audiosocket/slin", "rtp/ulaw"] {
+        let (asterisk, offhook, mut phone) = limited("limited", leg).await;
+        phone.wait_ended(SOON).await;
+        assert_eq!(offhook.wait_end_reason(SOON).await, "dialplan_timeout", "{leg}");
+        asterisk.wait_empty(SOON).await;
+    }
+}
+
+async fn the_dialplan_takes_the_caller_on_when_its_limit_is_over() {
+    let (asterisk, offhook, mut phone) = limited("taken-on", "audiosocket/slin").await;
+    assert_eq!(asterisk.wait_global("LAB_TAKEN_ON", SOON).await, "yes");
+    assert_eq!(offhook.wait_end_reason(SOON).await, "dialplan_timeout");
+    phone.hang_up().await;
+    asterisk.wait_empty(SOON).await;
+}
+
+/// A hang-up is told of before the channel ends, so that it is none of the limit's doing, however near that is.
+async fn a_caller_who_hangs_up_before_the_dialplan_s_limit_has_hung_up() {
+    let (asterisk, offhook, mut phone) = limited("limited", "audiosocket/slin").await;
+    phone.wait_to_hear(AGENT_HZ, ms(2_000), SOON).await;
+    phone.hang_up().await;
+    assert_eq!(offhook.wait_end_reason(SOON).await, "caller_hung_up");
+    asterisk.wait_empty(SOON).await;
+}
+
 async fn a_transfer_comes_after_the_last_words_and_rings_until_somebody_answers() {
     for leg in ["audiosocket/slin", "rtp/ulaw"] {
         let script = "- say: One moment please\n- call: { tool: transfer, arguments: { destination: slow } }";
@@ -71,11 +124,10 @@ async fn a_transfer_keeps_the_callers_name_and_number() {
     assert!(!offhook.log().contains("Byron"), "the name reached the log");
 }
 
-async fn pbx_with_whoami(script: &str) -> (crate::calls::kit::asterisk::Asterisk, crate::calls::kit::offhook::Offhook) {
-    use crate::calls::kit::{asterisk::Asterisk, offhook::Offhook};
-    let asterisk = Asterisk::start(crate::calls::kit::asterisk::Options::default()).await;
+async fn pbx_with_whoami(script: &str) -> (Asterisk, Offhook) {
+    let asterisk = Asterisk::start(Options::default()).await;
     let who = "destinations:\n  who: { description: Tells who called, context: lab-targets, extension: whoami }\n";
-    let agents = crate::calls::agent(script, "").replace("destinations:\n", who);
+    let agents = agent(script, "").replace("destinations:\n", who);
     let offhook = Offhook::attached(&asterisk, &agents).await;
     (asterisk, offhook)
 }
@@ -112,10 +164,13 @@ async fn a_caller_without_an_agent_hears_a_sentence_and_then_a_human() {
 crate::scenes! {
     real:
         the_caller_hangs_up,
+        the_dialplan_ends_the_call_by_a_limit_of_its_own,
         a_transfer_comes_after_the_last_words_and_rings_until_somebody_answers,
         a_transfer_to_a_place_that_is_missing_leaves_the_caller_with_the_agent;
     both:
         the_agent_says_goodbye_and_hangs_up_after_it_was_heard,
+        the_dialplan_takes_the_caller_on_when_its_limit_is_over,
+        a_caller_who_hangs_up_before_the_dialplan_s_limit_has_hung_up,
         a_transfer_keeps_the_callers_name_and_number,
         a_caller_without_an_agent_hears_a_sentence_and_then_a_human;
 }

@@ -44,8 +44,10 @@ pub enum Presence {
 /// How a channel went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gone {
-    /// Asterisk said so: hung up, or handed on.
+    /// Asterisk said so: hung up, or no more.
     Left,
+    /// It left our application, and nobody had hung it up before: the dialplan has it again, or had set it a time that is over.
+    Released,
     /// It was missing when the events socket came back.
     Lost,
     /// A media channel: it may be there still, and it and the caller are not in the call's bridge.
@@ -191,8 +193,9 @@ impl EventRouter {
     pub(super) fn take(&self, event: Event) -> Option<Chore> {
         match event {
             Event::StasisStart(started) => return self.started(*started),
-            Event::ChannelDestroyed { channel, cause } => return self.left(&channel, Some(cause)),
-            Event::StasisEnd { channel } | Event::ChannelHangupRequest { channel } => return self.left(&channel, None),
+            Event::ChannelDestroyed { channel, cause } => return self.left(&channel, Gone::Left, Some(cause)),
+            Event::StasisEnd { channel } => return self.left(&channel, Gone::Released, None),
+            Event::ChannelHangupRequest { channel } => return self.left(&channel, Gone::Left, None),
             Event::Ringing { channel } => {
                 self.routes().dialled.note(&channel, Dialled::rings);
             }
@@ -219,11 +222,11 @@ impl EventRouter {
     }
 
     /// A channel ends; `destroyed` with its cause once it is no more.
-    fn left(&self, channel: &str, destroyed: Option<Option<u32>>) -> Option<Chore> {
+    fn left(&self, channel: &str, how: Gone, destroyed: Option<Option<u32>>) -> Option<Chore> {
         let mut routes = self.routes();
         routes.unanswered.remove(channel);
         if let Some(route) = routes.by_channel.get(channel) {
-            let _ = route.leave(Gone::Left);
+            let _ = route.leave(how);
         }
         routes.dialled.note(channel, |dialled| match destroyed {
             Some(cause) => dialled.ends(cause),
@@ -547,6 +550,14 @@ impl CallEvents {
         self.media_told |= matches!(event, ChannelEvent::MediaGone(_));
         self.over = matches!(event, ChannelEvent::CallerGone(_));
         Some(event)
+    }
+
+    /// How the caller has gone, if they have.
+    pub fn caller_gone(&self) -> Option<Gone> {
+        match *self.caller.borrow() {
+            Presence::Gone(how) => Some(how),
+            Presence::Expected | Presence::Here => None,
+        }
     }
 
     /// Another media channel has taken the place of the one that went: its end is told too.

@@ -65,7 +65,7 @@ async fn the_caller_s_stasis_end_is_the_end_of_the_call_and_needs_no_other_event
     let mut stage = Stage::up().await;
     let mut arrival = stage.caller().await;
     stage.fake.now().tell(&json!({ "type": "StasisEnd", "channel": { "id": "caller" } }));
-    assert_eq!(next(&mut arrival.events).await, Some(ChannelEvent::CallerGone(Gone::Left)));
+    assert_eq!(next(&mut arrival.events).await, Some(ChannelEvent::CallerGone(Gone::Released)), "nobody hung it up");
     assert_eq!(next(&mut arrival.events).await, None);
 }
 

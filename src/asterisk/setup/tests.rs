@@ -506,7 +506,7 @@ async fn a_transferred_caller_leaves_ringing_and_the_rest_is_cleared_away() {
         assert_eq!(caller.continued, Some(place));
         assert_eq!(caller.variables[leg::STATUS_VARIABLE], leg::TRANSFERRED);
     }
-    assert_eq!(events.next().await, Some(ChannelEvent::CallerGone(Gone::Left)));
+    assert_eq!(events.next().await, Some(ChannelEvent::CallerGone(Gone::Released)));
     leg.tear_down(Ending::CallerGone, path).await;
     assert_clean(&stage, &ports, "transfer").await;
     assert!(stage.fake.now().channels.contains_key("caller"));

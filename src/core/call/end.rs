@@ -18,6 +18,8 @@ pub enum EndReason {
     NoInput,
     /// The call reached its configured length.
     CallTooLong,
+    /// The channel reached the length that the dialplan allows it.
+    DialplanTimeout,
     /// An operator ended it, or a drain ran out of time.
     OperatorEnded,
     /// The engine was told to stop at once.
@@ -76,6 +78,7 @@ impl EndReason {
             Self::Transferred,
             Self::NoInput,
             Self::CallTooLong,
+            Self::DialplanTimeout,
             Self::OperatorEnded,
             Self::Shutdown,
         ];
@@ -90,7 +93,7 @@ impl EndReason {
     pub const fn class(self) -> EndClass {
         match self {
             Self::CallerHungUp | Self::CallerAbandoned | Self::AgentHungUp | Self::Transferred => EndClass::Normal,
-            Self::NoInput | Self::CallTooLong => EndClass::Limit,
+            Self::NoInput | Self::CallTooLong | Self::DialplanTimeout => EndClass::Limit,
             Self::OperatorEnded | Self::Shutdown => EndClass::Operator,
             Self::AgentLost(_) | Self::AgentSilent => EndClass::Provider,
             Self::MediaLost | Self::ChannelGone => EndClass::Asterisk,
@@ -108,6 +111,7 @@ impl EndReason {
             Self::Transferred => "transferred".into(),
             Self::NoInput => "no_input".into(),
             Self::CallTooLong => "call_too_long".into(),
+            Self::DialplanTimeout => "dialplan_timeout".into(),
             Self::OperatorEnded => "operator_ended".into(),
             Self::Shutdown => "shutdown".into(),
             Self::AgentLost(loss) => format!("agent_{}", loss.label()),
@@ -128,6 +132,7 @@ impl EndReason {
             Self::Transferred => "the caller was transferred to a configured destination or mailbox",
             Self::NoInput => "the caller said nothing after all no-input prompts",
             Self::CallTooLong => "the call reached the context's limits.call",
+            Self::DialplanTimeout => "the channel reached the dialplan's TIMEOUT(absolute)",
             Self::OperatorEnded => "an operator ended the call, or the drain limit passed",
             Self::Shutdown => "the engine was told to stop at once",
             Self::AgentLost(AgentLoss::Unreachable) => "the provider could not be reached within the attempts allowed",

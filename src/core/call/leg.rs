@@ -53,6 +53,8 @@ pub enum LegEvent {
     Held(bool),
     /// The caller hung up, or their channel ended for another reason than our command.
     CallerLeft,
+    /// The caller's channel ended because the time that the dialplan allows it is over.
+    TimedOut,
     /// The caller says no more and wants nothing more, and still hears: what is under way is brought to its end.
     CallerDone,
     /// The caller's channel was gone when the control connection came back; nobody saw why.

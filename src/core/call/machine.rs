@@ -319,10 +319,8 @@ impl CallMachine {
             }
             LegEvent::Digit(digit) => self.on_digit(digit, now, out),
             LegEvent::Held(held) => self.on_held(held, now, out),
-            LegEvent::CallerLeft => {
-                let reason = self.reason_of_leaving();
-                self.end(reason, out);
-            }
+            LegEvent::CallerLeft => self.end(self.reason_of_leaving(EndReason::CallerHungUp), out),
+            LegEvent::TimedOut => self.end(self.reason_of_leaving(EndReason::DialplanTimeout), out),
             LegEvent::CallerDone => self.on_caller_done(now, out),
             LegEvent::CallerVanished => self.end(EndReason::ChannelGone, out),
             LegEvent::MediaLost => {
@@ -363,10 +361,10 @@ impl CallMachine {
         }
     }
 
-    /// Whose doing it was that the caller is gone.
-    fn reason_of_leaving(&self) -> EndReason {
+    /// Whose doing it was that the caller is gone, for whom Asterisk tells `told`.
+    fn reason_of_leaving(&self, told: EndReason) -> EndReason {
         match &self.phase {
-            Phase::Connecting => EndReason::CallerAbandoned,
+            Phase::Connecting if told == EndReason::CallerHungUp => EndReason::CallerAbandoned,
             // The call was over: whoever lets go first, what ended it stands.
             Phase::Leaving(Departure::HangUp(reason) | Departure::ToDialplan(reason))
             | Phase::Leaving(Departure::Transfer { reason, .. })
@@ -375,7 +373,7 @@ impl CallMachine {
             {
                 *reason
             }
-            _ => EndReason::CallerHungUp,
+            _ => told,
         }
     }
 

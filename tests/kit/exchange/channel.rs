@@ -7,7 +7,10 @@ use super::{
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::Instant,
+};
 use tokio_util::sync::CancellationToken;
 
 /// Q.850.
@@ -147,6 +150,8 @@ pub struct Channel {
     pub received: u64,
     pub sent: u64,
     pub created: String,
+    /// When `TIMEOUT(absolute)` is over.
+    pub times_out: Option<Instant>,
 }
 
 impl Channel {
@@ -178,6 +183,7 @@ impl Channel {
             received: 0,
             sent: 0,
             created: String::new(),
+            times_out: None,
         }
     }
 

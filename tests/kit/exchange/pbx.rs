@@ -8,6 +8,8 @@ use super::{
     state::{By, State, Switch},
 };
 use serde_json::json;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
 
 /// Runs the dialplan from the channel's place until it ends.
 pub async fn run(switch: Switch, id: String) {
@@ -91,6 +93,7 @@ impl State {
                     }
                 }
             }
+            "TIMEOUT" if argument == "absolute" => self.set_timeout(id, value.parse().unwrap_or(0.0)),
             _ if name.contains('(') => self.lacks.push(format!("Set({function}(…)=…)")),
             _ => {
                 if let Some(channel) = self.channels.get_mut(id) {
@@ -98,6 +101,36 @@ impl State {
                 }
                 self.tell_of(id, "ChannelVarset", json!({ "variable": name, "value": value }));
             }
+        }
+    }
+}
+
+impl State {
+    /// `Set(TIMEOUT(absolute)=…)`; none: no limit.
+    fn set_timeout(&mut self, id: &str, seconds: f64) {
+        let at = (seconds > 0.0).then(|| Instant::now() + Duration::from_secs_f64(seconds));
+        let Some(channel) = self.channels.get_mut(id) else { return };
+        channel.times_out = at;
+        let (Some(at), switch, id) = (at, self.switch(), id.to_owned()) else { return };
+        self.spawn(async move {
+            sleep_until(at).await;
+            switch.with(|state| {
+                if state.channels.get(&id).is_some_and(|channel| channel.times_out == Some(at)) {
+                    state.time_is_over(&id);
+                }
+            });
+        });
+    }
+
+    /// Goes on at the extension `T` of its context, or ends. Nobody has asked to hang it up, and no event says that somebody did.
+    fn time_is_over(&mut self, id: &str) {
+        let Some(channel) = self.channels.get_mut(id) else { return };
+        channel.times_out = None;
+        let then = Place { extension: "T".to_owned(), priority: 1, ..channel.place.clone() };
+        if channel.stasis.is_some() && self.dialplan.find(&then).is_some() {
+            self.leave_stasis(id, Some(then));
+        } else {
+            self.hang_up(id, cause::NORMAL, By::Dialplan);
         }
     }
 }
@@ -154,6 +187,10 @@ impl Values for Seen<'_> {
             ("CHANNEL", "name") => Some(self.channel()?.name.clone()),
             ("CHANNEL", "state") => Some(self.channel()?.state.name().to_owned()),
             ("CHANNEL", "language") => Some("en".to_owned()),
+            ("TIMEOUT", "absolute") => Some(match self.channel()?.times_out {
+                Some(at) => format!("{:.3}", at.saturating_duration_since(Instant::now()).as_secs_f64()),
+                None => "0".to_owned(),
+            }),
             ("UUID", "") => Some(uuid::Uuid::new_v4().to_string()),
             ("GLOBAL", name) => Some(self.state.globals.get(name).cloned().unwrap_or_default()),
             ("LEN", text) => Some(text.chars().count().to_string()),

@@ -47,7 +47,7 @@ impl CallMachine {
             }
             Phase::Leaving(_) => {}
             _ => {
-                let reason = self.reason_of_leaving();
+                let reason = self.reason_of_leaving(EndReason::CallerHungUp);
                 return self.end(reason, out);
             }
         }
@@ -59,7 +59,7 @@ impl CallMachine {
         let speaks = self.response.as_ref().is_some_and(|response| response.spoke);
         let listens = self.finishing.words_due || self.ears.is_in_a_turn();
         if !(speaks || self.actions.is_running() || listens) && self.track.is_empty() {
-            self.depart(Departure::HangUp(self.reason_of_leaving()), now, out);
+            self.depart(Departure::HangUp(self.reason_of_leaving(EndReason::CallerHungUp)), now, out);
         }
     }
 }
