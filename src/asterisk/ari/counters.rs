@@ -18,6 +18,8 @@ pub struct AriCounters {
     pub(crate) overflow: IntCounterVec,
     /// Callers who were handed on and are still connected.
     pub(crate) handed_on: IntGauge,
+    /// Channels that a telephone was forwarded to beyond what one may be.
+    pub(crate) forwards_refused: IntCounter,
     /// Clean-ups that did not finish in time.
     pub(crate) teardown_overrun: IntCounter,
 }
@@ -135,6 +137,10 @@ impl AriCounters {
                 registry.register(Box::new(gauge.clone()))?;
                 gauge
             },
+            forwards_refused: one(
+                "offhook_ari_forwards_refused_total",
+                "Channels that a telephone of a destination was forwarded to, beyond the 20 that one may have",
+            )?,
             teardown_overrun: one(
                 "offhook_ari_teardown_overrun_total",
                 "Clean-ups of a call that Asterisk did not finish in time",

@@ -390,6 +390,24 @@ async fn who_answers_where_a_destination_is_forwarded_to_is_connected_with_the_c
     call.stage.fake.until("the caller is let go", |fake| fake.channels.is_empty()).await;
 }
 
+/// Two telephones that are forwarded to each other.
+#[tokio::test]
+async fn a_destination_that_is_forwarded_without_end_is_given_up_and_counted() {
+    let mut call = Call::ringing(&["PJSIP/100"], LONG).await;
+    call.until_called(1).await;
+    let mut before = call.dialled(0);
+    // The leg has had twenty when it is forwarded for the twentieth time.
+    for number in 1..=20 {
+        let next = format!("forwarded{number}");
+        call.stage.fake.now().is_forwarded(&before, &next);
+        before = next;
+    }
+    assert_eq!(call.dialling.next().await, Progress::Failed(TransferFault::Unreachable));
+    call.settled().await;
+    call.stage.fake.until("all are hung up", |fake| fake.channels.len() == 1).await;
+    assert_eq!(call.stage.ari.counters().forwards_refused.get(), 1);
+}
+
 #[tokio::test]
 async fn a_destination_that_is_forwarded_fails_as_the_telephone_does_that_it_is_forwarded_to() {
     let mut call = Call::ringing(&["PJSIP/100"], LONG).await;

@@ -5,7 +5,7 @@
 
 use super::{
     event::Started,
-    router::{Chore, EventRouter},
+    router::{Chore, EventRouter, Routes},
 };
 use crate::{
     asterisk::ari::{ChannelInfo, DialledLeg},
@@ -56,6 +56,10 @@ impl Dialled {
     }
 }
 
+/// Channels of one leg, each forwarded to the next: as many as Asterisk lets a call of its own be forwarded (`MAX_FORWARDS`). Telephones
+/// that are forwarded to each other would go on for as long as they are rung.
+const CHANNELS_OF_A_LEG_MAX: usize = 20;
+
 /// All legs dialled for one call, side by side. One value, so that one look sees them all.
 type Board = watch::Sender<Vec<Dialled>>;
 
@@ -66,6 +70,8 @@ pub(super) enum Succeeds {
     Here,
     /// The leg has been given up.
     TooLate,
+    /// The leg has had as many as it may have.
+    TooMany,
 }
 
 /// One leg.
@@ -142,6 +148,9 @@ impl Boards {
         let leg = legs.legs.get_mut(number).filter(|leg| !leg.closed);
         let Some(leg) = leg else { return Some(Succeeds::TooLate) };
         if !leg.channels.iter().any(|known| known == by) {
+            if leg.channels.len() >= CHANNELS_OF_A_LEG_MAX {
+                return Some(Succeeds::TooMany);
+            }
             leg.channels.push(by.to_owned());
             legs.board.send_modify(|all| all.get_mut(number).into_iter().for_each(Dialled::goes_on));
             self.by_channel.insert(by.to_owned(), (call, number));
@@ -196,7 +205,7 @@ impl EventRouter {
         if let DialledLeg::Ours { call, number } = leg
             && let first = self.names().dialled_channel(call, number)
             && first != channel
-            && routes.dialled.succeeds(&first, channel) != Some(Succeeds::Here)
+            && self.leg_goes_on(&mut routes, &first, channel) != Some(Succeeds::Here)
         {
             return false;
         }
@@ -206,9 +215,21 @@ impl EventRouter {
     /// The far end of a leg has it forwarded.
     pub(super) fn forwarded(&self, channel: &str, to: String) -> Option<Chore> {
         let is_ours = self.names().call_of_dialled(channel).is_some();
-        let succeeds = self.routes().dialled.succeeds(channel, &to);
-        let rings_in_vain = succeeds == Some(Succeeds::TooLate) || (succeeds.is_none() && is_ours);
+        let goes_on = self.leg_goes_on(&mut self.routes(), channel, &to);
+        let rings_in_vain = goes_on.map_or(is_ours, |succeeds| succeeds != Succeeds::Here);
         rings_in_vain.then_some(Chore::RemoveChannel(to))
+    }
+
+    /// A channel takes the place of another one; `None` when that one is not of a leg.
+    pub(super) fn leg_goes_on(&self, routes: &mut Routes, channel: &str, by: &str) -> Option<Succeeds> {
+        let succeeds = routes.dialled.succeeds(channel, by);
+        if succeeds == Some(Succeeds::TooMany) {
+            self.counters().forwards_refused.inc();
+            tracing::warn!(
+                "a destination's telephone is forwarded from one to the next without end; it is called no further"
+            );
+        }
+        succeeds
     }
 }
 

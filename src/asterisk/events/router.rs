@@ -252,8 +252,8 @@ impl EventRouter {
         if let Some(replaced) = &replaced.and_then(|replaced| self.names().identities().id_of(replaced)) {
             let mut routes = self.routes();
             let of_a_pair = routes.pairs.replace(replaced, &started.channel);
-            let of_a_leg = routes.dialled.succeeds(replaced, &started.channel);
-            if of_a_leg == Some(Succeeds::TooLate) && !of_a_pair {
+            let of_a_leg = self.leg_goes_on(&mut routes, replaced, &started.channel);
+            if of_a_leg.is_some_and(|succeeds| succeeds != Succeeds::Here) && !of_a_pair {
                 return Some(Chore::RemoveChannel(started.channel));
             }
             drop(routes);
