@@ -23,6 +23,7 @@ mod audio;
 mod doctor;
 mod endings;
 mod faults;
+mod features;
 mod first_scene;
 mod forwarding;
 mod hold;

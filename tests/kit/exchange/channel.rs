@@ -152,6 +152,8 @@ pub struct Channel {
     pub created: String,
     /// When `TIMEOUT(absolute)` is over.
     pub times_out: Option<Instant>,
+    /// Where its keys go in a call of `Dial()` whose option gives it the codes of `features.conf`.
+    pub features: Option<mpsc::UnboundedSender<char>>,
 }
 
 impl Channel {
@@ -184,6 +186,7 @@ impl Channel {
             sent: 0,
             created: String::new(),
             times_out: None,
+            features: None,
         }
     }
 

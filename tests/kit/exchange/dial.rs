@@ -11,10 +11,10 @@ use super::{
     state::{By, State, Switch},
 };
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, future::pending, time::Duration};
 use tokio::{
     net::TcpStream,
-    sync::watch,
+    sync::{mpsc, watch},
     time::{sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
@@ -24,6 +24,11 @@ use uuid::Uuid;
 const QUEUES: [(&str, &[&str]); 1] = [("reception", &["Local/desk@lab-targets"])];
 /// `timeout` of a queue, after which members are rung anew.
 const QUEUE_LIMIT: u64 = 15;
+/// `blindxfer` and `transferdigittimeout` of a `features.conf` that is not there.
+const BLIND_TRANSFER: char = '#';
+const TRANSFER_KEYS: Duration = Duration::from_secs(3);
+/// The context of every telephone.
+pub const CALLERS: &str = "lab-callers";
 
 /// Who calls, and what the channel that is called inherits.
 #[derive(Debug, Clone, Default)]
@@ -191,7 +196,7 @@ impl Drop for Pair {
 /// Rings all of these; the first to answer is connected with the caller.
 pub async fn dial(switch: &Switch, id: &str, targets: &[&str], limit: Option<u64>, options: &str) -> Then {
     match ring(switch, id, targets, limit, options).await {
-        Ok(called) => talk(switch, id, &called).await,
+        Ok(called) => talk(switch, id, &called, options).await,
         Err(status) => {
             switch.with(|state| {
                 state.stop_tone(id);
@@ -210,7 +215,7 @@ pub async fn queue(switch: &Switch, id: &str, queue: &str, options: &str) -> The
     };
     loop {
         match ring(switch, id, members, Some(QUEUE_LIMIT), options).await {
-            Ok(called) => return talk(switch, id, &called).await,
+            Ok(called) => return talk(switch, id, &called, options).await,
             Err(_) => sleep(Duration::from_secs(5)).await,
         }
     }
@@ -298,8 +303,9 @@ async fn next(
 }
 
 /// The two are connected until one of them has gone; with the one who was called the caller goes as well.
-async fn talk(switch: &Switch, id: &str, called: &Outgoing) -> Then {
+async fn talk(switch: &Switch, id: &str, called: &Outgoing, options: &str) -> Then {
     let bridge = Uuid::new_v4().to_string();
+    let (keys, mut pressed) = mpsc::unbounded_channel();
     let ended = switch.with(|state| {
         state.stop_tone(id);
         state.assign(id, "DIALSTATUS", "ANSWER");
@@ -307,11 +313,38 @@ async fn talk(switch: &Switch, id: &str, called: &Outgoing) -> Then {
         state.make_bridge(&bridge, None);
         state.join_bridge(id, &bridge);
         state.join_bridge(&called.ids[0], &bridge);
-        state.channels.get(&called.ids[0]).map(|channel| channel.ended.clone())
+        let channel = state.channels.get_mut(&called.ids[0])?;
+        channel.features = options.contains('t').then_some(keys);
+        Some(channel.ended.clone())
     });
     let _pair = Pair { switch: switch.clone(), bridge };
-    ended.unwrap_or_else(cancelled).cancelled().await;
-    Then::HangUp(cause::NORMAL)
+    let over = ended.unwrap_or_else(cancelled);
+    tokio::select! {
+        biased;
+        () = over.cancelled() => Then::HangUp(cause::NORMAL),
+        to = is_sent_on(switch, &called.ids[0], &mut pressed) => Then::Jump(to),
+    }
+}
+
+/// Until the one who was called has sent the other one on: `blindxfer` and an extension, which is over when no key comes for a while.
+async fn is_sent_on(switch: &Switch, id: &str, pressed: &mut mpsc::UnboundedReceiver<char>) -> Place {
+    loop {
+        match pressed.recv().await {
+            Some(BLIND_TRANSFER) => {}
+            Some(key) => {
+                switch.with(|state| state.passes_on(id, key));
+                continue;
+            }
+            None => return pending().await,
+        }
+        let mut extension = String::new();
+        while let Ok(Some(key)) = timeout(TRANSFER_KEYS, pressed.recv()).await {
+            extension.push(key);
+        }
+        if switch.with(|state| state.dialplan.exists(CALLERS, &extension, 1)) {
+            return Place::of(CALLERS, &extension, 1);
+        }
+    }
 }
 
 fn cancelled() -> CancellationToken {

@@ -52,14 +52,19 @@ impl State {
         self.tell_of(id, "ChannelDtmfReceived", json!({ "digit": digit, "duration_ms": 160 }));
         let Some(channel) = self.channels.get(id).filter(|channel| !channel.muted_in) else { return };
         match (&channel.bridge, &channel.ear) {
-            (Some(bridge), _) => {
-                let members = self.bridges.get(bridge).map(|bridge| bridge.members.clone()).unwrap_or_default();
-                members.iter().filter(|other| *other != id).for_each(|other| self.press(other, digit));
-            }
+            (Some(_), _) if channel.features.is_some() => drop(channel.features.as_ref().map(|keys| keys.send(digit))),
+            (Some(_), _) => self.passes_on(id, digit),
             (None, Ear::Echo) => self.press(id, digit),
             (None, Ear::Application(application)) => drop(application.send(Sent::Digit(digit))),
             (None, Ear::Nobody) => {}
         }
+    }
+
+    /// The others in a channel's bridge get its key.
+    pub fn passes_on(&mut self, id: &str, digit: char) {
+        let bridge = self.channels.get(id).and_then(|channel| self.bridges.get(channel.bridge.as_ref()?));
+        let members = bridge.map(|bridge| bridge.members.clone()).unwrap_or_default();
+        members.iter().filter(|other| *other != id).for_each(|other| self.press(other, digit));
     }
 
     /// A key is sent to the far end of a channel.
