@@ -303,6 +303,16 @@ fn words(event: &Event) -> Option<String> {
         Event::HalfDuplex { on: false } => "the line's echo is gone".into(),
         Event::Held { on: true } => "the caller puts the call on hold; the agent waits".into(),
         Event::Held { on: false } => "the caller takes the call up again".into(),
+        Event::PartyChanged { number, name } => {
+            let party: Vec<&str> = name.iter().chain(number).map(String::as_str).collect();
+            let party = if party.is_empty() { String::new() } else { format!(" ({})", party.join(", ")) };
+            format!("another person{party} takes the caller's place")
+        }
+        Event::PartyKnown { number: None, name: None } => return None,
+        Event::PartyKnown { number, name } => {
+            let party: Vec<&str> = name.iter().chain(number).map(String::as_str).collect();
+            format!("that person is {}", party.join(", "))
+        }
         Event::PathReplaced { why } => format!("the audio path broke ({why}); another one took its place"),
         Event::Dialling { why } => format!("another session is dialled ({why})"),
         Event::TookOver { provider, .. } => format!("it goes on with {provider}"),

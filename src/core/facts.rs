@@ -67,7 +67,14 @@ impl Residency {
     }
 }
 
-/// Facts about one call, fixed when it begins. `None` means that Asterisk did not say.
+/// One at the caller's end of a call, as far as the call may know who that is. `None` means that Asterisk did not say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Party {
+    pub name: Redacted<Option<String>>,
+    pub number: Redacted<Option<String>>,
+}
+
+/// Facts about one call, fixed when it begins but for the caller, whose place another party may take. `None` means that Asterisk did not say.
 #[derive(Debug, Clone)]
 pub struct CallFacts {
     pub id: CallId,
@@ -86,6 +93,12 @@ pub struct CallFacts {
 }
 
 impl CallFacts {
+    /// Takes this party for the caller from here on.
+    pub fn set_caller(&mut self, party: &Party) {
+        self.caller_name.clone_from(&party.name);
+        self.caller_number.clone_from(&party.number);
+    }
+
     /// A call for this context and provider of which nothing else is known.
     pub fn new(id: CallId, context: &str, provider: &str) -> Self {
         Self {

@@ -192,7 +192,7 @@ impl CallTask<'_> {
                     Output::HangUpNext => self.hang_up_next(),
                     Output::Deliver(delivery) => {
                         let context = self.generation.config.contexts.get(&self.facts.context);
-                        self.post.add(delivery, context.map(AsRef::as_ref));
+                        self.post.add(delivery, &self.facts, context.map(AsRef::as_ref));
                     }
                     Output::Note(note) => {
                         line.note(&note);
@@ -294,7 +294,7 @@ impl CallTask<'_> {
         running.handles.insert(id, handle);
     }
 
-    fn on_note(&mut self, note: Note) {
+    pub(super) fn on_note(&mut self, note: Note) {
         let note = without_strange_names(note, &self.generation.config);
         match &note {
             Note::Answered => info!("answered"),
@@ -345,6 +345,13 @@ impl CallTask<'_> {
                 self.shared.metrics.half_duplex();
             }
             Note::HalfDuplex(false) => info!("the line's echo is gone; the agent can be interrupted by voice again"),
+            Note::PartyChanged(party) => {
+                info!("another party has the caller's place; the agent is told");
+                self.facts.set_caller(party);
+                // They were the former party's: a PIN, and what the dialplan said of them.
+                self.variables = Redacted::default();
+            }
+            Note::PartyKnown(party) => self.facts.set_caller(party),
             Note::Held(true) => info!("the caller has the call on hold; the agent waits"),
             Note::Held(false) => info!("the caller has taken the call up again"),
             Note::Confirmed(verdict) => debug!(?verdict, "the caller answered a question"),

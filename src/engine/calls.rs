@@ -7,6 +7,7 @@ use super::{
     agent::{Briefing, Casting, Session},
     bill::Bill,
     call_task::CallTask,
+    caller,
     ears::ears,
     generation::Generation,
     line::{ByAri, Line, Places},
@@ -19,6 +20,7 @@ use super::{
 };
 use crate::{
     asterisk::{
+        ari::PRESENTATION,
         events::Arrival,
         hub::WalkIn,
         leg::{STATUS_VARIABLE, decline},
@@ -26,7 +28,7 @@ use crate::{
     },
     call::{CallMachine, CallPlan, CallRules, EndReason, Note},
     config::{Config, Transport, prompt},
-    facts::{CallFacts, CallId, Direction, Residency},
+    facts::{CallFacts, CallId, Direction, Party, Residency},
     http::NoConversation,
     records::{Close, Diary, Ending},
     redact::Redacted,
@@ -61,8 +63,6 @@ const VARIABLES: [&str; 13] = [
     PRESENTATION,
     TIME_LEFT,
 ];
-/// Whether a caller's number may be shown; no event of ARI tells it.
-const PRESENTATION: &str = "CALLERID(pres)";
 /// Seconds until Asterisk takes the channel from us, by the dialplan's `Set(TIMEOUT(absolute)=…)`; `0`: never.
 const TIME_LEFT: &str = "TIMEOUT(absolute)";
 /// How a VAM client's audio travels, in logs and records.
@@ -248,7 +248,8 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, mut ar
         _ => Direction::Inbound,
     };
     let keeps = shared.bound.asterisk.as_ref().is_some_and(|asterisk| asterisk.keeps_withheld_numbers);
-    let (caller_name, caller_number) = caller_of(&mut arrival, text(PRESENTATION).as_deref(), keeps);
+    let Party { name: caller_name, number: caller_number } =
+        caller::of(&mut arrival, text(PRESENTATION).as_deref(), keeps);
     let facts = CallFacts {
         id: CallId::random(),
         context: granted.context.name.clone(),
@@ -268,6 +269,7 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, mut ar
     let call = ByAri {
         plan: Plan::new(start.facts.id, arrival.answered, granted.audio, &generation.config.media),
         times_out,
+        keeps_withheld_numbers: keeps,
         ari: ari.client,
         arrival,
         media: Arc::clone(&shared.media),
@@ -283,20 +285,6 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, mut ar
 fn time_left(told: &str) -> Option<Duration> {
     let seconds = told.parse().ok().filter(|seconds| *seconds > 0.0)?;
     Duration::try_from_secs_f64(seconds).ok()
-}
-
-type Said = Redacted<Option<String>>;
-
-/// Name and number, as far as the call may know them. Where the caller withholds them (RFC 3323), the arrival loses them: a
-/// telephone that is dialled is then called by what Asterisk has of the caller, which tells it that they are withheld.
-fn caller_of(arrival: &mut Arrival, presentation: Option<&str>, keeps: bool) -> (Said, Said) {
-    // `prohib_not_screened` and its kin; `unavailable`: the network does not know it.
-    let withheld = presentation.is_some_and(|told| told.starts_with("prohib") || told == "unavailable");
-    if !withheld {
-        return (arrival.caller_name.clone(), arrival.caller_number.clone());
-    }
-    let told = (std::mem::take(&mut arrival.caller_name), std::mem::take(&mut arrival.caller_number));
-    if keeps { told } else { Default::default() }
 }
 
 async fn give_back(ari: &Ari, arrival: &Arrival, status: &str) {
@@ -488,7 +476,7 @@ async fn run(
     let recording = async { recorder?.finish().await };
     let (recording, ..) = tokio::join!(recording, line.clear_away(reason).instrument(span.clone()), sessions);
     span.in_scope(|| {
-        post.send(shared.mailer.as_ref(), &generation.config, &known, since);
+        post.send(shared.mailer.as_ref(), &generation.config, since);
         let prices = &generation.config.prices;
         let last_turn = bill.end_turn(prices);
         let usage = bill.settle(prices, &shared.metrics);

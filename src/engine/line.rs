@@ -5,6 +5,7 @@
 //! An audio path that breaks under a call by ARI is replaced, and the core sees a gap at most.
 
 mod care;
+mod held;
 mod keys;
 mod streamed;
 
@@ -13,32 +14,28 @@ use crate::{
         ari::AriClient,
         counters::{MediaCounters, PathFault},
         dial::{Dial, Dialling, Progress},
-        events::{CallEvents, ChannelEvent, Gone},
+        events::{ChannelEvent, Gone, NewParty},
         hub::MediaHub,
-        leg::{AriLeg, Ending, TransferError, decline},
+        leg::{AriLeg, Ending, TransferError},
         media::{MediaEvent, MediaLeg},
         setup::{Plan, SetupError, Wish, set_up},
     },
     audio::{FRAME, Format},
     call::{EndReason, LegCommand, LegEvent, TransferFault},
     config::{Destination, Transport, VoicemailConfig, Way},
-    redact::Redacted,
 };
 use bytes::Bytes;
 use care::{Care, Cared, Watch};
 use futures_util::{FutureExt as _, future::BoxFuture};
+use held::Held;
 use keys::Keys;
-use std::{collections::BTreeMap, future::pending, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, future::pending, sync::Arc};
 use streamed::Streamed;
 use tokio::{
     sync::watch,
     time::{Instant, Interval, MissedTickBehavior, interval},
 };
 use tracing::warn;
-
-/// Between the end of a channel's time by our reckoning and Asterisk's word that the channel has ended: a slow answer to the question
-/// for that time, and events that wait.
-const TIMEOUT_SLACK: Duration = Duration::from_secs(2);
 
 pub(super) struct Line {
     control: Control,
@@ -50,6 +47,8 @@ pub(super) struct Line {
     keys: Keys,
     /// Whether the caller's phone has the call on hold, where that is told.
     on_hold: Option<watch::Receiver<bool>>,
+    /// The party that has taken the caller's place.
+    party: Option<watch::Receiver<Option<NewParty>>>,
     /// Reported before anything else; the rest of the line may have more to say.
     announce: Option<LegEvent>,
     ending: Ending,
@@ -91,19 +90,6 @@ enum Transfer {
     Dial(Dialling),
 }
 
-/// What stays known of an ARI call in every state.
-struct Held {
-    ari: AriClient,
-    caller: String,
-    events: CallEvents,
-    places: Arc<Places>,
-    caller_name: Redacted<Option<String>>,
-    caller_number: Redacted<Option<String>>,
-    /// When the dialplan's time for the channel is over.
-    times_out: Option<Instant>,
-    caller_gone: bool,
-}
-
 /// What a call that came by ARI needs to be set up.
 pub(super) struct ByAri {
     pub ari: AriClient,
@@ -111,6 +97,7 @@ pub(super) struct ByAri {
     pub plan: Plan,
     /// When the dialplan's time for the channel is over.
     pub times_out: Option<Instant>,
+    pub keeps_withheld_numbers: bool,
     pub media: Arc<MediaHub>,
     pub places: Arc<Places>,
 }
@@ -124,7 +111,7 @@ pub(super) struct Places {
 impl Line {
     /// Begins to set up the call of a caller who waits in Stasis.
     pub fn by_ari(call: ByAri) -> Self {
-        let ByAri { ari, arrival, plan, times_out, media, places } = call;
+        let ByAri { ari, arrival, plan, times_out, keeps_withheld_numbers, media, places } = call;
         let caller = arrival.registration.caller().to_owned();
         let held = Held {
             ari: ari.clone(),
@@ -135,19 +122,23 @@ impl Line {
             caller_number: arrival.caller_number,
             times_out,
             caller_gone: false,
+            keeps_withheld_numbers,
+            parties: 0,
         };
         let registration = arrival.registration;
+        let party = Some(registration.party());
         let care = Some(Care::new(Arc::clone(&media), ari.clone(), &registration, plan.clone()));
         let on_hold = Some(registration.held());
         let (wish, wished) = watch::channel(Wish::Ring);
         let setup = async move { set_up(&ari, &*media, registration, plan, wished).await }.boxed();
         let control = Control::SettingUp { setup, wish, held };
-        Self { care, on_hold, ..Self::new(control) }
+        Self { care, on_hold, party, ..Self::new(control) }
     }
 
     fn new(control: Control) -> Self {
         let (keys, ending) = (Keys::default(), Ending::HangUp);
-        Self { control, media: None, care: None, watch: None, keys, on_hold: None, announce: None, ending }
+        let (on_hold, party) = (None, None);
+        Self { control, media: None, care: None, watch: None, keys, on_hold, party, announce: None, ending }
     }
 
     /// A caller who is connected already.
@@ -173,7 +164,8 @@ impl Line {
             let event = tokio::select! {
                 biased;
                 event = self.control.event() => event,
-                held = held(&mut self.on_hold) => Happening::Held(held),
+                held = told(&mut self.on_hold) => Happening::Held(held),
+                party = told(&mut self.party) => Happening::Party(party),
                 cared = cared(&mut self.care) => Happening::Cared(cared),
                 event = media_event(&mut self.media) => Happening::Media(event),
             };
@@ -194,6 +186,7 @@ impl Line {
             Happening::Channel(ChannelEvent::MediaGone(Gone::Unbridged)) => self.broken(PathFault::Unbridged),
             Happening::Channel(ChannelEvent::MediaGone(_)) => self.broken(PathFault::ChannelGone),
             Happening::Held(held) => Some(LegEvent::Held(held)),
+            Happening::Party(party) => self.control.held_mut()?.is_with(party?),
             Happening::SetUp(result) => Some(self.set_up(*result)),
             Happening::Transferred(Ok(())) => {
                 self.ending = Ending::CallerGone;
@@ -441,24 +434,10 @@ impl Line {
     }
 }
 
-impl Held {
-    /// Parts from a caller who was never set up.
-    async fn part(self, ending: Ending) {
-        let result = match ending {
-            _ if self.caller_gone => Ok(()),
-            Ending::CallerGone => Ok(()),
-            Ending::HangUp => self.ari.hang_up(&self.caller, "normal").await,
-            Ending::ReturnToDialplan { status } => decline(&self.ari, &self.caller, status).await,
-        };
-        if let Err(error) = result {
-            warn!(%error, "the caller could not be parted from properly");
-        }
-    }
-}
-
 enum Happening {
     Channel(ChannelEvent),
     Held(bool),
+    Party(Option<NewParty>),
     SetUp(Box<Result<(AriLeg, MediaLeg), SetupError>>),
     Transferred(Result<(), TransferError>),
     Dialled(Progress),
@@ -506,6 +485,13 @@ impl Control {
         }
     }
 
+    fn held_mut(&mut self) -> Option<&mut Held> {
+        match self {
+            Self::SettingUp { held, .. } | Self::Up { held, .. } | Self::Bare { held } => Some(held),
+            Self::Dialplan | Self::Streamed(_) | Self::Written { .. } => None,
+        }
+    }
+
     /// Another media channel stands in for the one that went.
     fn media_is_back(&mut self) {
         if let Self::Up { held, .. } = self {
@@ -532,35 +518,11 @@ async fn finish(transfer: &mut Option<Transfer>) -> Result<(), TransferError> {
     }
 }
 
-impl Held {
-    /// What the caller's leaving means. A hang-up, by whomever, is announced before the channel ends; the end of its time is not.
-    fn left(&self, how: Gone) -> LegEvent {
-        let is_time = |at: Instant| Instant::now().max(at).duration_since(Instant::now().min(at)) <= TIMEOUT_SLACK;
-        match how {
-            // Who went while nobody could see it went for a reason nobody knows.
-            Gone::Lost => LegEvent::CallerVanished,
-            Gone::Released if self.times_out.is_some_and(is_time) => LegEvent::TimedOut,
-            Gone::Released | Gone::Left | Gone::Unbridged => LegEvent::CallerLeft,
-        }
-    }
-
-    async fn next(&mut self) -> ChannelEvent {
-        match self.events.next().await {
-            Some(event) => {
-                self.caller_gone |= matches!(event, ChannelEvent::CallerGone(_));
-                event
-            }
-            // Everything has been told.
-            None => pending().await,
-        }
-    }
-}
-
-/// The caller's phone has put the call on hold, or has taken it up again.
-async fn held(on_hold: &mut Option<watch::Receiver<bool>>) -> bool {
-    let Some(on_hold) = on_hold else { return pending().await };
-    match on_hold.changed().await {
-        Ok(()) => *on_hold.borrow_and_update(),
+/// The newest of what the events socket tells of a caller.
+async fn told<T: Clone>(what: &mut Option<watch::Receiver<T>>) -> T {
+    let Some(what) = what else { return pending().await };
+    match what.changed().await {
+        Ok(()) => what.borrow_and_update().clone(),
         Err(_) => pending().await,
     }
 }

@@ -18,6 +18,7 @@ mod agent;
 mod audits;
 mod bill;
 mod call_task;
+mod caller;
 mod calls;
 mod clips;
 mod ears;

@@ -19,11 +19,14 @@ pub(super) struct Post {
     transcript: Transcript,
     /// How much was heard of an answer whose words are not told yet.
     interrupted: Option<Duration>,
+    /// Another party is in the caller's place and has said nothing yet.
+    by_another: bool,
 }
 
-/// A delivery with the mailbox of the context whose agent asked for it.
+/// A delivery with the mailbox of the context whose agent asked for it, and the call as it was then.
 struct Letterbox {
     delivery: Delivery,
+    facts: CallFacts,
     mailbox: Option<String>,
 }
 
@@ -38,13 +41,13 @@ impl Letterbox {
 
 impl Post {
     /// `context` has the call at this moment: its mailbox counts, also if the call is handed on later.
-    pub fn add(&mut self, delivery: Delivery, context: Option<&Context>) {
+    pub fn add(&mut self, delivery: Delivery, facts: &CallFacts, context: Option<&Context>) {
         if self.deliveries.len() >= DELIVERIES_MAX {
             warn!("this call has sent enough; one more is left out");
             return;
         }
         let mailbox = context.and_then(|context| context.mailbox.clone());
-        self.deliveries.push(Letterbox { delivery, mailbox });
+        self.deliveries.push(Letterbox { delivery, facts: facts.clone(), mailbox });
     }
 
     /// What was said so far.
@@ -57,19 +60,21 @@ impl Post {
             Note::Said { speaker, text } => {
                 // The words of an answer may come when it is cut short already; those of the caller belong to the next one.
                 let heard = self.interrupted.take().filter(|_| *speaker == Speaker::Agent);
-                self.transcript.push(Line { heard, ..Line::new(at, *speaker, text.clone()) });
+                let by_another = *speaker == Speaker::Caller && std::mem::take(&mut self.by_another);
+                self.transcript.push(Line { heard, by_another, ..Line::new(at, *speaker, text.clone()) });
             }
+            Note::PartyChanged(_) => self.by_another = true,
             Note::BargeIn { heard } if !self.transcript.interrupt(*heard) => self.interrupted = Some(*heard),
             _ => {}
         }
     }
 
     /// Hands everything to the mailer, which does not wait.
-    pub fn send(self, mailer: Option<&Mailer>, config: &Config, facts: &CallFacts, began: jiff::Timestamp) {
+    pub fn send(self, mailer: Option<&Mailer>, config: &Config, began: jiff::Timestamp) {
         for (number, waiting) in self.deliveries.iter().enumerate() {
             let letter = match &waiting.delivery {
-                Delivery::Message(message) => Letter::message(facts, began, message, number),
-                Delivery::Transcript { .. } => Letter::transcript(facts, began, &self.transcript, number),
+                Delivery::Message(message) => Letter::message(&waiting.facts, began, message, number),
+                Delivery::Transcript { .. } => Letter::transcript(&waiting.facts, began, &self.transcript, number),
             };
             let address = config.mail.as_ref().and_then(|mail| waiting.address(&mail.mailboxes));
             match (mailer, address) {
@@ -86,7 +91,7 @@ impl Post {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config, provider};
+    use crate::{config, facts::CallId, provider};
 
     /// Whoever reads it, a person or the next agent, must not believe that all of an answer was heard.
     #[test]
@@ -120,7 +125,8 @@ mod tests {
         for (context, to) in [("front", None), ("billing", None), ("billing", Some("desk")), ("billing", Some("gone"))]
         {
             let to = to.map(str::to_owned);
-            post.add(Delivery::Transcript { to }, config.contexts.get(context).map(AsRef::as_ref));
+            let facts = CallFacts::new(CallId::random(), context, "a");
+            post.add(Delivery::Transcript { to }, &facts, config.contexts.get(context).map(AsRef::as_ref));
         }
         let mailboxes = &config.mail.unwrap().mailboxes;
         let addresses: Vec<_> = post.deliveries.iter().filter_map(|waiting| waiting.address(mailboxes)).collect();

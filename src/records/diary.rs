@@ -92,6 +92,15 @@ impl Diary {
         {
             *text = without_dictated_numbers(text);
         }
+        if let (
+            Event::PartyChanged { number, name } | Event::PartyKnown { number, name },
+            Note::PartyChanged(party) | Note::PartyKnown(party),
+        ) = (&mut event, note)
+            && self.numbers
+        {
+            number.clone_from(party.number.reveal());
+            name.clone_from(party.name.reveal());
+        }
         let bytes = match &event {
             Event::Said { text, .. } => text.len(),
             // A line of the audit log is bounded in itself; this is its usual length.
@@ -202,6 +211,9 @@ impl Event {
             Note::FalseAlarm { why } => Self::FalseAlarm { why: (*why).into() },
             Note::HalfDuplex(on) => Self::HalfDuplex { on: *on },
             Note::Held(on) => Self::Held { on: *on },
+            // Who they are is kept by those alone who may.
+            Note::PartyChanged(_) => Self::PartyChanged { number: None, name: None },
+            Note::PartyKnown(_) => Self::PartyKnown { number: None, name: None },
             Note::PathReplaced { why } => Self::PathReplaced { why: (*why).into() },
             Note::Dialling(Dialling::Rollover) => Self::Dialling { why: "rollover".into() },
             Note::Dialling(Dialling::Recovery(loss)) => Self::Dialling { why: loss.label().into() },

@@ -188,6 +188,21 @@ pub enum Event {
     Held {
         on: bool,
     },
+    /// Another party has taken the caller's place, by a transfer of a telephone. Number and name are not kept where `records.numbers`
+    /// is off, and not known where Asterisk does not tell, or the party withholds them.
+    PartyChanged {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        number: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// Asterisk has learnt who that party is. Not where `records.numbers` is off.
+    PartyKnown {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        number: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
     /// The audio path to Asterisk broke, and another one has taken its place.
     PathReplaced {
         why: String,

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     call::{EndReason, Note, Speaker, TurnTimes},
-    facts::{CallFacts, Direction},
+    facts::{CallFacts, Direction, Party},
     redact::Redacted,
     tool::{Audit, Mode},
 };
@@ -178,6 +178,25 @@ fn words_and_numbers_are_not_kept_where_that_is_switched_off() {
     let text = serde_json::to_string(&record).unwrap();
     for private in [SECRET, NUMBER, "7000", "Byron"] {
         assert!(!text.contains(private), "{private} in {text}");
+    }
+}
+
+#[test]
+fn who_has_taken_the_caller_s_place_is_told_where_numbers_are_kept() {
+    let folder = TempDir::new().unwrap();
+    for numbers in [true, false] {
+        let mut diary = Diary::new(&RecordsConfig { numbers, ..config(&folder) }, Timestamp::UNIX_EPOCH);
+        let carol = Party { name: Some("Carol".to_owned()).into(), number: Some(NUMBER.to_owned()).into() };
+        for note in [Note::PartyChanged(carol.clone()), Note::PartyKnown(carol)] {
+            diary.note(Duration::ZERO, &note);
+        }
+        let record = diary.close(&CallFacts::new(CallId::random(), "front", "main"), close(EndReason::CallerHungUp));
+        let json = serde_json::to_value(&record).unwrap();
+        for (entry, event) in ["party_changed", "party_known"].into_iter().enumerate() {
+            let told = &json["entries"][entry];
+            assert_eq!((told["event"].as_str(), told["number"].is_string()), (Some(event), numbers), "{told}");
+            assert_eq!(told["name"].as_str(), numbers.then_some("Carol"), "{told}");
+        }
     }
 }
 

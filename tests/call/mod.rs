@@ -10,6 +10,7 @@ mod handoff;
 mod hardships;
 mod hearing;
 mod hold;
+mod party;
 mod properties;
 mod recording;
 mod recovery;

@@ -2,8 +2,12 @@
 
 use crate::call::stage::{Stage, rules};
 use bytes::Bytes;
-use offhook_core::call::{
-    AgentCommand, AgentEvent, AgentLoss, EndReason, Input, LegEvent, Output, ResponseStatus, SetupStep, TransferFault,
+use offhook_core::{
+    call::{
+        AgentCommand, AgentEvent, AgentLoss, EndReason, Input, LegEvent, Output, ResponseStatus, SetupStep,
+        TransferFault,
+    },
+    facts::Party,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -30,6 +34,8 @@ fn moves() -> impl Strategy<Value = Move> {
         Just(LegEvent::MediaLost),
         Just(LegEvent::CallerDone),
         any::<bool>().prop_map(LegEvent::Held),
+        Just(LegEvent::PartyChanged(Party::default())),
+        Just(LegEvent::PartyKnown(Party::default())),
         Just(LegEvent::PathReplaced { why: "closed" }),
         Just(LegEvent::Dialling { limit: Duration::from_secs(25) }),
         Just(LegEvent::Ringing),
@@ -38,13 +44,13 @@ fn moves() -> impl Strategy<Value = Move> {
     ];
     let end = prop_oneof![
         Just(LegEvent::CallerLeft),
+        Just(LegEvent::TimedOut),
         Just(LegEvent::CallerVanished),
         Just(LegEvent::SetupFailed(SetupStep::Bridge))
     ];
     let agent = prop_oneof![
         Just(AgentEvent::Ready),
         response().prop_map(|response| AgentEvent::ResponseStarted { response }),
-        Just(LegEvent::TimedOut),
         (response(), 0usize..40_000).prop_map(|(response, bytes)| AgentEvent::Audio {
             item: response.clone(),
             response,

@@ -47,6 +47,7 @@ mod self_hosted;
 mod soak;
 mod stages;
 mod stress;
+mod taken_over;
 mod telephony;
 mod tls;
 mod tools;

@@ -174,6 +174,31 @@ impl Phone {
         }
     }
 
+    /// Answers what rings here.
+    pub async fn answer(&mut self) {
+        match self {
+            Real(phone) => phone.answer().await,
+            Emulated(phone) => phone.answer().await,
+        }
+    }
+
+    /// Transfers the call blindly to an extension of that Asterisk: the phone hangs up when Asterisk has accepted that.
+    pub async fn transfer(&mut self, asterisk_sip_port: u16, extension: &str) {
+        match self {
+            Real(phone) => phone.transfer(asterisk_sip_port, extension).await,
+            Emulated(phone) => phone.transfer(extension).await,
+        }
+    }
+
+    /// Transfers the one in this phone's call to those in the other one's, as a phone with two calls does (attended). For emulated
+    /// phones alone: a real one of the lab has one call.
+    pub async fn transfer_to(&mut self, other: &mut Self) {
+        match (self, other) {
+            (Emulated(phone), Emulated(other)) => phone.transfer_to(other).await,
+            _ => panic!("a real phone has one call"),
+        }
+    }
+
     /// Hangs up, and waits until that is done.
     pub async fn hang_up(&mut self) {
         match self {

@@ -21,7 +21,9 @@ pub use error::{AriError, Fault, Operation};
 pub use fuzz::fuzz;
 pub use identities::Identities;
 pub use names::{DialledLeg, Names};
-pub use operations::{About, Application, BridgeInfo, ChannelInfo, MediaChannel, MediaWire, Originate, RtpPackets};
+pub use operations::{
+    About, Application, BridgeInfo, ChannelInfo, MediaChannel, MediaWire, Originate, PRESENTATION, RtpPackets,
+};
 
 use crate::{config::AsteriskConfig, remote::http};
 use base64::{Engine, prelude::BASE64_STANDARD};

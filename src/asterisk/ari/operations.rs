@@ -2,7 +2,10 @@
 
 use super::{AriClient, AriError, Fault, Operation, Request};
 use crate::asterisk::media::Coding;
-use crate::{audio::Format, facts::CallId};
+use crate::{
+    audio::Format,
+    facts::{CallId, Party},
+};
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -19,6 +22,9 @@ const WEBSOCKET_CONNECTION: &str = "MEDIA_WEBSOCKET_CONNECTION_ID";
 /// Variables of an RTP media channel: where Asterisk listens.
 const RTP_ADDRESS: &str = "UNICASTRTP_LOCAL_ADDRESS";
 const RTP_PORT: &str = "UNICASTRTP_LOCAL_PORT";
+
+/// Whether a caller's number may be shown; no event of ARI tells it.
+pub const PRESENTATION: &str = "CALLERID(pres)";
 
 /// How Asterisk shall carry a media channel's audio to us.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -207,6 +213,15 @@ impl AriClient {
             .filter_map(|(name, value)| Some(((*name).to_owned(), value.ok()??)))
             .filter(|(_, value)| !value.is_empty())
             .collect()
+    }
+
+    /// The one at a channel's far end, as Asterisk knows them, and [`PRESENTATION`].
+    pub async fn party(&self, channel: &str) -> (Party, Option<String>) {
+        const NAME: &str = "CALLERID(name)";
+        const NUMBER: &str = "CALLERID(num)";
+        let mut told = self.variables(channel, &[NAME, NUMBER, PRESENTATION]).await;
+        let party = Party { name: told.remove(NAME).into(), number: told.remove(NUMBER).into() };
+        (party, told.remove(PRESENTATION))
     }
 
     /// Whether the caller's phone has the call on hold (`CHANNEL(rtp,hold)` of chan_pjsip). `None`: Asterisk cannot tell, or

@@ -51,6 +51,10 @@ pub(super) enum Event {
         channel: String,
         held: bool,
     },
+    /// Asterisk has learnt who is at the far end, or that it is somebody else.
+    CallerIdChanged {
+        channel: String,
+    },
     /// Another connection has taken our application; this one will hear nothing more.
     ApplicationReplaced,
     Other,
@@ -149,7 +153,8 @@ impl Event {
             Self::ChannelHeld { held: true, .. } => "ChannelHold",
             Self::ChannelHeld { held: false, .. } => "ChannelUnhold",
             Self::ApplicationReplaced => "ApplicationReplaced",
-            Self::Other => return None,
+            // Not all calls have such a one, nor do all of those that were transferred.
+            Self::CallerIdChanged { .. } | Self::Other => return None,
         })
     }
 
@@ -165,6 +170,7 @@ impl Event {
             | Self::Forwarded { channel, .. }
             | Self::ChannelHangupRequest { channel }
             | Self::ChannelDtmfReceived { channel, .. }
+            | Self::CallerIdChanged { channel }
             | Self::ChannelHeld { channel, .. } => Some(channel),
             Self::ApplicationReplaced | Self::Other => None,
         }
@@ -188,6 +194,7 @@ impl Event {
                 | "ChannelStateChange"
                 | "ChannelHold"
                 | "ChannelUnhold"
+                | "ChannelCallerId"
                 | "Dial"
                 | "ApplicationReplaced"
         ) {
@@ -227,6 +234,7 @@ impl Raw {
             }
             "ChannelStateChange" if channel.state.as_deref() == Some("Up") => Event::Answered { channel: channel.id },
             "ChannelHangupRequest" => Event::ChannelHangupRequest { channel: channel.id },
+            "ChannelCallerId" => Event::CallerIdChanged { channel: channel.id },
             "ChannelHold" | "ChannelUnhold" => {
                 Event::ChannelHeld { channel: channel.id, held: self.kind == "ChannelHold" }
             }
@@ -279,6 +287,7 @@ pub fn fuzz(data: &[u8]) {
             | Event::Forwarded { channel, .. }
             | Event::ChannelHangupRequest { channel }
             | Event::ChannelHeld { channel, .. }
+            | Event::CallerIdChanged { channel }
             | Event::ChannelDtmfReceived { channel, .. },
         ) => channel,
         Ok(Event::ApplicationReplaced | Event::Other) | Err(Malformed) => return,

@@ -12,6 +12,7 @@
 
 mod backoff;
 mod bridging;
+mod call_events;
 mod dialled;
 mod event;
 mod owner;
@@ -23,12 +24,14 @@ mod socket;
 mod unanswered;
 
 pub(in crate::asterisk) use bridging::CallBridge;
+pub use call_events::CallEvents;
 pub use dialled::{Dialled, DialledCalls};
 pub(crate) use event::EVENTS;
 #[cfg(any(test, fuzzing))]
 pub use event::fuzz;
+pub use replaced::NewParty;
 pub(in crate::asterisk) use router::here;
-pub use router::{Arrival, CallEvents, ChannelEvent, EventRouter, Gone, Presence, Registration};
+pub use router::{Arrival, ChannelEvent, EventRouter, Gone, Presence, Registration};
 pub use socket::EventSocket;
 
 use std::time::Duration;

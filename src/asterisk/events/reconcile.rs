@@ -69,7 +69,7 @@ pub(super) async fn reconcile(
     // one that a call made or removed in the meantime cannot be taken for an orphan.
     let present = router.present();
     let (dialled, pairs, bridged) = (router.dialled(), router.pairs(), router.bridged());
-    let unanswered = router.unanswered();
+    let (unanswered, ringing) = (router.unanswered(), router.ringing_parties());
     let (application, channels, bridges) =
         futures_util::try_join!(ari.application(), ari.list_channels(), ari.list_bridges())?;
     let ours = channels_of(application);
@@ -92,7 +92,8 @@ pub(super) async fn reconcile(
     }
     let answered =
         unanswered.iter().filter_map(|channel| router.settle_unanswered(channel, by_id.get(&**channel).copied()));
-    let answered: Vec<Chore> = answered.collect();
+    let parties = ringing.iter().filter_map(|id| router.settle_party(id, by_id.get(&**id).copied()));
+    let answered: Vec<Chore> = answered.chain(parties).collect();
     let mut chores = reconcile_pairs(ari, router, (&pairs, &dialled), &bridges, &by_id);
     for channel in &channels {
         // A party of a pair is known by now.

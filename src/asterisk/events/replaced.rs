@@ -3,9 +3,38 @@
 //! are not the new one's. So the call goes on as it is, with another party.
 
 use super::{
-    event::Event,
-    router::{Chore, EventRouter, Presence},
+    event::{Event, Started},
+    router::{CallerSide, Chore, EventRouter, Presence, Route},
 };
+use crate::{asterisk::ari::ChannelInfo, facts::Party};
+use tokio::sync::watch;
+
+/// A party that has taken the caller's place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewParty {
+    /// Number of it among those who have taken that place, from 1.
+    pub number: u64,
+    /// As Asterisk knows it, also where it withholds its number.
+    pub party: Party,
+    /// [`crate::asterisk::ari::PRESENTATION`].
+    pub presentation: Option<String>,
+}
+
+/// The caller's place in a call.
+pub(super) struct Place {
+    /// Parties that have taken it.
+    taken: u64,
+    /// The telephone of the last one rings.
+    pub(super) rings: bool,
+    party: watch::Sender<Option<NewParty>>,
+}
+
+impl Place {
+    pub(super) fn new() -> (Self, watch::Receiver<Option<NewParty>>) {
+        let (party, is_party) = watch::channel(None);
+        (Self { taken: 0, rings: false, party }, is_party)
+    }
+}
 
 impl EventRouter {
     /// Hands an event of Asterisk to the call that it belongs to.
@@ -25,21 +54,71 @@ impl EventRouter {
     }
 
     /// A channel takes the place of a caller's. `false`: that one is not a caller's.
-    pub(super) fn replaces_caller(&self, id: &str, channel: &str) -> bool {
+    pub(super) fn replaces_caller(&self, id: &str, by: &Started) -> bool {
         let mut routes = self.routes();
         let Some(route) = routes.by_channel.get_mut(id) else { return false };
         let is_here = *route.presence.borrow() == Presence::Here;
         let Some(caller) = route.caller.as_mut().filter(|_| is_here) else { return false };
-        if !self.names().identities().replace(id, channel) {
+        if !self.names().identities().replace(id, &by.channel) {
             return false;
         }
+        caller.place.taken += 1;
+        // A blind transfer puts the new channel there before the telephone that is called for it has answered. Asterisk does
+        // all of it; the agent waits.
+        caller.place.rings = !by.answered;
         // Who consulted the agent before they transfer has had another call on hold, not this one.
         caller.is_told_of_hold(false);
+        let (channel, rings) = (&*by.channel, caller.place.rings);
         tracing::info!(
             peer = id,
             channel,
+            rings,
             "another party has taken the caller's place, by a transfer; the call goes on with them"
         );
         true
+    }
+
+    /// Another party has the place of the caller with this id.
+    pub(super) fn is_another_party(&self, id: &str) -> bool {
+        self.routes().caller(id).is_some_and(|caller| caller.place.taken > 0)
+    }
+
+    /// A telephone is answered: if it is that of a new party, the agent is with them, and more may be known of who they are.
+    pub(super) fn party_answers(&self, id: &str) -> Option<Chore> {
+        let mut routes = self.routes();
+        let caller = routes.caller(id).filter(|caller| caller.place.rings)?;
+        caller.place.rings = false;
+        caller.tell_of_hold();
+        Some(Chore::AskParty(id.to_owned()))
+    }
+
+    /// The callers whose new party's telephone rings.
+    pub(super) fn ringing_parties(&self) -> Vec<String> {
+        let routes = self.routes();
+        let rings = |route: &Route| route.caller.as_ref().is_some_and(|caller| caller.place.rings);
+        routes.by_channel.iter().filter(|(_, route)| rings(route)).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Asterisk was asked what has become of one of those.
+    pub(super) fn settle_party(&self, id: &str, now: Option<&ChannelInfo>) -> Option<Chore> {
+        now.filter(|info| info.state == "Up").and_then(|_| self.party_answers(id))
+    }
+
+    /// Asterisk was asked who has the caller's place.
+    pub(super) fn is_party(&self, id: &str, party: Party, presentation: Option<String>) {
+        if let Some(caller) = self.routes().caller(id) {
+            let party = Some(NewParty { number: caller.place.taken, party, presentation });
+            caller.place.party.send_if_modified(|was| {
+                let differs = *was != party;
+                *was = party;
+                differs
+            });
+        }
+    }
+}
+
+impl super::router::Routes {
+    fn caller(&mut self, id: &str) -> Option<&mut CallerSide> {
+        self.by_channel.get_mut(id)?.caller.as_mut()
     }
 }

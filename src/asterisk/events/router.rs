@@ -2,9 +2,11 @@
 
 use super::{
     bridging::{Bridging, CallBridge},
+    call_events::{CallEvents, gone},
     dialled::{Boards, Dialled, Succeeds},
     event::{Event, Started},
     pairs::{Pairs, Widowed},
+    replaced::{NewParty, Place},
     unanswered::Unanswered,
 };
 use crate::{
@@ -102,6 +104,8 @@ pub(super) enum Chore {
     /// A media channel of ours without a call.
     RemoveChannel(String),
     RemoveBridge(String),
+    /// Another party has the place of the caller with this id: who is it?
+    AskParty(String),
     /// Of a caller and whoever took them over, one has gone: the other is hung up too.
     EndPair {
         call: CallId,
@@ -149,15 +153,25 @@ pub(super) struct Route {
 pub(super) struct CallerSide {
     digits: mpsc::Sender<char>,
     held: watch::Sender<bool>,
+    /// The phone has the call on hold.
+    on_hold: bool,
     /// How often that was told.
     holds: u64,
+    pub(super) place: Place,
     pub(super) bridging: Bridging,
 }
 
 impl CallerSide {
     pub(super) fn is_told_of_hold(&mut self, held: bool) {
         self.holds += 1;
-        self.held.send_replace(held);
+        self.on_hold = held;
+        self.tell_of_hold();
+    }
+
+    /// Nobody is at the caller's end who would hear anything: the phone has the call on hold, or another party's rings.
+    pub(super) fn tell_of_hold(&self) {
+        let held = self.on_hold || self.place.rings;
+        self.held.send_if_modified(|was| std::mem::replace(was, held) != held);
     }
 }
 
@@ -175,7 +189,9 @@ impl EventRouter {
         let (presence, caller_presence) = watch::channel(Presence::Here);
         let (media, media_presence) = watch::channel(Presence::Expected);
         let (held, is_held) = watch::channel(false);
-        let side = CallerSide { digits, held, holds: 0, bridging: Bridging::default() };
+        let (place, party) = Place::new();
+        let bridging = Bridging::default();
+        let side = CallerSide { digits, held, on_hold: false, holds: 0, place, bridging };
         let serial = self.routes().insert(caller, presence, Some(side));
         let events = CallEvents {
             digits: digit_receiver,
@@ -186,7 +202,7 @@ impl EventRouter {
         };
         let caller = Registered { channel: caller.to_owned(), serial };
         let media_routes = Mutex::default();
-        (Registration { router: self.clone(), caller, caller_presence, is_held, media, media_routes }, events)
+        (Registration { router: self.clone(), caller, caller_presence, is_held, party, media, media_routes }, events)
     }
 
     /// An event, of the id that its channel stands for.
@@ -202,7 +218,10 @@ impl EventRouter {
             Event::Busy { channel } => {
                 self.routes().dialled.note(&channel, |dialled| dialled.ends(Some(USER_BUSY)));
             }
-            Event::Answered { channel } => return self.answered(&channel),
+            Event::Answered { channel } => return self.party_answers(&channel).or_else(|| self.answered(&channel)),
+            Event::CallerIdChanged { channel } => {
+                return self.is_another_party(&channel).then_some(Chore::AskParty(channel));
+            }
             Event::Forwarded { channel, to } => return self.forwarded(&channel, to),
             Event::ChannelDtmfReceived { channel, digit } => {
                 if let Some(Route { caller: Some(caller), .. }) = self.routes().by_channel.get(&channel)
@@ -257,8 +276,11 @@ impl EventRouter {
                 return Some(Chore::RemoveChannel(started.channel));
             }
             drop(routes);
-            if of_a_leg.is_some() || of_a_pair || self.replaces_caller(replaced, &started.channel) {
+            if of_a_leg.is_some() || of_a_pair {
                 return None;
+            }
+            if self.replaces_caller(replaced, &started) {
+                return Some(Chore::AskParty(replaced.clone()));
             }
         }
         if let Some(leg) = self.dialled_leg(&started) {
@@ -347,10 +369,11 @@ impl EventRouter {
 
     /// Asterisk was asked whether a caller holds the call. What was told of it meanwhile is newer.
     pub(super) fn settle_held(&self, stay: &Registered, holds: u64, held: bool) {
-        if let Some(Route { serial, caller: Some(caller), .. }) = self.routes().by_channel.get(&stay.channel)
+        if let Some(Route { serial, caller: Some(caller), .. }) = self.routes().by_channel.get_mut(&stay.channel)
             && (*serial, caller.holds) == (stay.serial, holds)
         {
-            caller.held.send_if_modified(|was| std::mem::replace(was, held) != held);
+            caller.on_hold = held;
+            caller.tell_of_hold();
         }
     }
 
@@ -428,6 +451,7 @@ pub struct Registration {
     caller: Registered,
     caller_presence: watch::Receiver<Presence>,
     is_held: watch::Receiver<bool>,
+    party: watch::Receiver<Option<NewParty>>,
     media: watch::Sender<Presence>,
     /// The last one is in use; those before it broke.
     media_routes: Mutex<Vec<Registered>>,
@@ -483,6 +507,11 @@ impl Registration {
         self.is_held.clone()
     }
 
+    /// The party that has taken the caller's place, also when this registration is out of reach.
+    pub fn party(&self) -> watch::Receiver<Option<NewParty>> {
+        self.party.clone()
+    }
+
     pub fn caller_is_gone(&self) -> bool {
         matches!(*self.caller_presence.borrow(), Presence::Gone(_))
     }
@@ -523,49 +552,6 @@ impl Drop for Registration {
     }
 }
 
-/// One call's events, in order. The end of the caller is kept apart from the queue, so that it
-/// comes through however many keys were pressed.
-pub struct CallEvents {
-    digits: mpsc::Receiver<char>,
-    caller: watch::Receiver<Presence>,
-    media: watch::Receiver<Presence>,
-    media_told: bool,
-    over: bool,
-}
-
-impl CallEvents {
-    /// The next event; `None` after [`ChannelEvent::CallerGone`] or when the registration was
-    /// dropped. May be cancelled at any time without losing one.
-    pub async fn next(&mut self) -> Option<ChannelEvent> {
-        if self.over {
-            return None;
-        }
-        let event = tokio::select! {
-            biased;
-            Some(digit) = self.digits.recv() => ChannelEvent::Digit(digit),
-            Some(how) = gone(&mut self.caller) => ChannelEvent::CallerGone(how),
-            Some(how) = gone(&mut self.media), if !self.media_told => ChannelEvent::MediaGone(how),
-            else => return None,
-        };
-        self.media_told |= matches!(event, ChannelEvent::MediaGone(_));
-        self.over = matches!(event, ChannelEvent::CallerGone(_));
-        Some(event)
-    }
-
-    /// How the caller has gone, if they have.
-    pub fn caller_gone(&self) -> Option<Gone> {
-        match *self.caller.borrow() {
-            Presence::Gone(how) => Some(how),
-            Presence::Expected | Presence::Here => None,
-        }
-    }
-
-    /// Another media channel has taken the place of the one that went: its end is told too.
-    pub fn media_is_back(&mut self) {
-        self.media_told = false;
-    }
-}
-
 /// Ends when a channel is in Stasis.
 ///
 /// # Errors
@@ -576,13 +562,5 @@ pub(in crate::asterisk) async fn here(mut presence: watch::Receiver<Presence>) -
         Ok(Presence::Gone(how)) => Err(how),
         Ok(Presence::Here | Presence::Expected) => Ok(()),
         Err(_) => Err(Gone::Left),
-    }
-}
-
-/// `None` when nobody can tell any more.
-async fn gone(presence: &mut watch::Receiver<Presence>) -> Option<Gone> {
-    match *presence.wait_for(|presence| matches!(presence, Presence::Gone(_))).await.ok()? {
-        Presence::Gone(how) => Some(how),
-        Presence::Expected | Presence::Here => None,
     }
 }

@@ -268,13 +268,13 @@ impl EventSocket {
     }
 
     fn take_on(&self, chore: Chore, chores: &mut Chores) {
-        // Nobody may be left alone in a bridge, and their number has a limit of its own.
-        let pair = matches!(chore, Chore::EndPair { .. });
-        if chores.len() >= CHORES_MAX && !pair {
+        // Nobody may be left alone in a bridge or be taken for somebody else, and the number of both has a limit of its own.
+        let counted = matches!(chore, Chore::EndPair { .. } | Chore::AskParty(_));
+        if chores.len() >= CHORES_MAX && !counted {
             self.ari.counters().overflowed(Queue::Chores);
             return;
         }
-        let ari = self.ari.clone();
+        let (ari, router) = (self.ari.clone(), self.router.clone());
         chores.push(
             async move {
                 let done = match &chore {
@@ -289,6 +289,11 @@ impl EventSocket {
                         hung_up.and(ari.delete_bridge(&ari.names().pair_bridge(*call)).await)
                     }
                     Chore::Decline { channel, status } => leg::decline(&ari, channel, status).await,
+                    Chore::AskParty(id) => {
+                        let (party, presentation) = ari.party(id).await;
+                        router.is_party(id, party, presentation);
+                        Ok(())
+                    }
                 };
                 if let Err(error) = done {
                     tracing::warn!(%error, "a channel or bridge without a call could not be cleared away");

@@ -187,6 +187,60 @@ async fn a_channel_that_replaces_a_caller_s_continues_their_call() {
     assert_eq!(next(&mut arrival.events).await, Some(ChannelEvent::CallerGone(Gone::Left)));
 }
 
+/// Asks for the next party in the caller's place.
+async fn next_party(party: &mut tokio::sync::watch::Receiver<Option<NewParty>>) -> NewParty {
+    timeout(Duration::from_secs(5), party.changed()).await.expect("in time").unwrap();
+    party.borrow_and_update().clone().expect("somebody")
+}
+
+/// A blind transfer: the new channel is in the caller's place before the telephone that it calls has answered. Who that is becomes
+/// known later.
+#[tokio::test]
+async fn a_party_whose_telephone_rings_counts_as_one_who_has_the_call_on_hold() {
+    let mut stage = Stage::up().await;
+    let arrival = stage.caller().await;
+    let (mut held, mut party) = (arrival.registration.held(), arrival.registration.party());
+    let told = async |held: &mut tokio::sync::watch::Receiver<bool>, wanted| {
+        timeout(Duration::from_secs(5), held.wait_for(|held| *held == wanted)).await.expect("in time").unwrap();
+    };
+    let of = |kind: &str, id: &str, state: &str| json!({ "type": kind, "channel": { "id": id, "state": state } });
+    for (number, next_one, before) in [(1, "carol", "caller"), (2, "dave", "carol")] {
+        {
+            let mut fake = stage.fake.now();
+            fake.channels.insert(next_one.into(), crate::asterisk::fake::in_stasis());
+            let mut start = of("StasisStart", next_one, "Down");
+            start["replace_channel"] = json!({ "id": before });
+            fake.tell(&start);
+            fake.hang_up(before);
+        }
+        told(&mut held, true).await;
+        let unknown = NewParty { number, party: crate::facts::Party::default(), presentation: None };
+        assert_eq!(next_party(&mut party).await, unknown);
+        let names = [("CALLERID%28num%29", "2025550111"), ("CALLERID%28pres%29", "prohib_passed_screen")];
+        for (name, value) in names {
+            let mut fake = stage.fake.now();
+            fake.channels.get_mut(next_one).unwrap().variables.insert(name.into(), value.into());
+        }
+        if next_one == "carol" {
+            stage.fake.now().tell(&of("ChannelCallerId", next_one, "Down"));
+            let known = next_party(&mut party).await;
+            assert_eq!(known.party.number.reveal().as_deref(), Some("2025550111"));
+            assert_eq!((known.number, known.presentation.as_deref()), (number, Some("prohib_passed_screen")));
+            assert!(*held.borrow(), "it rings on");
+            stage.fake.now().tell(&of("ChannelStateChange", next_one, "Up"));
+        } else {
+            // Nobody tells: the events are lost with the socket.
+            stage.fake.now().channels.get_mut(next_one).unwrap().answered = true;
+            stage.fake.now().cut();
+        }
+        told(&mut held, false).await;
+    }
+    assert_eq!(next_party(&mut party).await.party.number.reveal().as_deref(), Some("2025550111"));
+    assert!(!arrival.registration.caller_is_gone() && stage.arrivals.try_recv().is_err(), "it is the same call");
+    let changes = |request: &&String| !request.contains("OFFHOOK");
+    assert_eq!(stage.fake.now().requests.iter().filter(changes).count(), 0, "nothing of the transfer is undone");
+}
+
 #[tokio::test]
 async fn garbage_is_counted_and_the_next_event_heard() {
     let mut stage = Stage::up().await;

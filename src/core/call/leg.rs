@@ -1,7 +1,7 @@
 //! The vocabulary of the Asterisk side: what the core tells a leg, and what a leg reports.
 
 use super::record::TransferTarget;
-use crate::sentences::Sentence;
+use crate::{facts::Party, sentences::Sentence};
 use bytes::Bytes;
 use std::time::Duration;
 
@@ -51,6 +51,10 @@ pub enum LegEvent {
     Digit(char),
     /// The caller's phone has put the call on hold, or has taken it up again.
     Held(bool),
+    /// Another party has taken the caller's place, by a transfer of a telephone. While its own telephone rings, the call is on hold.
+    PartyChanged(Party),
+    /// Asterisk has learnt more of who that party is.
+    PartyKnown(Party),
     /// The caller hung up, or their channel ended for another reason than our command.
     CallerLeft,
     /// The caller's channel ended because the time that the dialplan allows it is over.

@@ -150,6 +150,7 @@ mod gap;
 mod hold;
 mod last_resort;
 mod opening;
+mod party;
 mod question;
 mod recording;
 mod succession;
@@ -319,6 +320,8 @@ impl CallMachine {
             }
             LegEvent::Digit(digit) => self.on_digit(digit, now, out),
             LegEvent::Held(held) => self.on_held(held, now, out),
+            LegEvent::PartyChanged(party) => self.on_party_changed(party, now, out),
+            LegEvent::PartyKnown(party) => self.on_party_known(party, now, out),
             LegEvent::CallerLeft => self.end(self.reason_of_leaving(EndReason::CallerHungUp), out),
             LegEvent::TimedOut => self.end(self.reason_of_leaving(EndReason::DialplanTimeout), out),
             LegEvent::CallerDone => self.on_caller_done(now, out),

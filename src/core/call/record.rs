@@ -8,6 +8,7 @@ use super::{
     words::Dialling,
 };
 use crate::{
+    facts::Party,
     redact::Redacted,
     tool::{Audit, ToolError, Verdict},
 };
@@ -90,6 +91,10 @@ pub enum Note {
     HalfDuplex(bool),
     /// The caller's phone has put the call on hold, or has taken it up again.
     Held(bool),
+    /// Another party has taken the caller's place.
+    PartyChanged(Party),
+    /// More is known of who that is.
+    PartyKnown(Party),
     /// The audio path to Asterisk broke, and another one has taken its place.
     PathReplaced {
         why: &'static str,

@@ -193,15 +193,17 @@ impl Track {
         self.held = held;
     }
 
-    /// Cuts off what hold broke off in the middle; `None`: what waits has not begun.
-    pub fn cut_broken(
+    /// Cuts off what hold broke off in the middle, and all else that waits where that was meant for somebody else; `None`: what waits
+    /// stays, and has not begun.
+    pub fn cut_unasked(
         &mut self,
+        for_another: bool,
         active: Option<&ResponseId>,
         now: Instant,
         out: &mut Vec<Output>,
     ) -> Option<(Interrupted, Vec<ClipHeard>)> {
-        let broken = self.clips.is_begun() || self.playout.is_begun();
-        let cut = broken.then(|| self.cut(active, now, out));
+        let cuts = for_another || self.clips.is_begun() || self.playout.is_begun();
+        let cut = cuts.then(|| self.cut(active, now, out));
         // Nobody interrupted, so there is nothing to measure.
         self.interrupted = None;
         cut

@@ -16,7 +16,7 @@ use crate::{
         story::Story,
         workshop::Workshop,
     },
-    facts::{CallFacts, CallId, Residency},
+    facts::{CallFacts, CallId, Party, Residency},
     provider::{self, Agent, AgentSetup, Embedded, Provider},
     records::{Diary, Recorder},
     remote::health::Breaker,
@@ -293,6 +293,32 @@ async fn when_all_have_failed_there_is_nobody() {
     assert!(matches!(task.dial_next(Dialling::Recovery(AgentLoss::Quota)), Next::Nobody));
     let health = &task.shared.health;
     assert_eq!([health.breaker("one"), health.breaker("two")], [Breaker::Open; 2]);
+}
+
+/// Prompts of later sessions, tools and mail: whose the caller's place is counts, and what the dialplan said of another does not.
+#[tokio::test]
+async fn who_has_taken_the_caller_s_place_is_the_caller_from_then_on() {
+    let mut stage = Stage::new(STANDS, STANDS).await;
+    stage.facts.caller_number = Some("15550199".to_owned()).into();
+    let one = stage.one.clone();
+    let mut task = stage.task();
+    task.variables =
+        [("PIN".to_owned(), "2468".to_owned())].into_iter().collect::<std::collections::BTreeMap<_, _>>().into();
+    task.agent_speaks();
+    let filled = |task: &CallTask<'_>| config::prompt::fill("{caller_name}, {caller_number}", &task.facts);
+    task.on_note(Note::PartyChanged(Party::default()));
+    assert_eq!(filled(&task), "there, unknown");
+    assert!(task.variables.reveal().is_empty());
+    task.on_note(Note::PartyKnown(Party { name: Default::default(), number: Some("2025550111".to_owned()).into() }));
+    assert_eq!(filled(&task), "there, 2025550111");
+    task.on_note(Note::Said { speaker: Speaker::Caller, text: "Hello?".to_owned().into() });
+    assert_eq!(dialled(task.dial_next(Dialling::Rollover)), ("one".into(), false));
+    assert!(matches!(task.hear_next().await, Next::Event(AgentEvent::Ready)));
+    let story = one.last().instructions;
+    assert!(
+        story.contains("> Caller: My order is late.\n> Caller: Hello? [another person speaks from here on]"),
+        "{story}"
+    );
 }
 
 /// The session tells its loss, and the core's watchdog may tell the same.

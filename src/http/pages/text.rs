@@ -280,6 +280,14 @@ pub fn event(event: &Event) -> Option<(&'static str, String)> {
         Event::HalfDuplex { on: false } => ("plain", "The line's echo is gone.".into()),
         Event::Held { on: true } => ("plain", "The caller puts the call on hold; the agent waits.".into()),
         Event::Held { on: false } => ("plain", "The caller takes the call up again.".into()),
+        Event::PartyChanged { number, name } => {
+            ("plain", format!("Another person{} takes the caller's place.", party(number.as_deref(), name.as_deref())))
+        }
+        Event::PartyKnown { number, name } => {
+            let party = party(number.as_deref(), name.as_deref());
+            return (!party.is_empty())
+                .then(|| ("plain", format!("Their telephone system tells who they are:{party}.")));
+        }
         Event::PathReplaced { why } => {
             ("trouble", format!("The audio path broke ({why}); another one took its place."))
         }
@@ -307,6 +315,12 @@ pub fn event(event: &Event) -> Option<(&'static str, String)> {
         | Event::CallerFinished
         | Event::Typed => return None,
     })
+}
+
+/// ` (NAME, NUMBER)`, as far as they are known.
+fn party(number: Option<&str>, name: Option<&str>) -> String {
+    let known: Vec<&str> = name.into_iter().chain(number).collect();
+    if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) }
 }
 
 /// Cause of a transfer.

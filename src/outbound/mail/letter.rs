@@ -29,17 +29,20 @@ pub struct Line {
     pub text: Redacted<String>,
     /// Of an answer that the caller interrupted: how much of it was heard.
     pub heard: Option<Duration>,
+    /// The first words of another party in the caller's place.
+    pub by_another: bool,
 }
 
 impl Line {
     pub fn new(at: Duration, speaker: Speaker, text: impl Into<Redacted<String>>) -> Self {
-        Self { at, speaker, text: text.into(), heard: None }
+        Self { at, speaker, text: text.into(), heard: None, by_another: false }
     }
 
     /// What is to be said beside its text.
     pub fn remark(&self) -> String {
         let told = |heard: Duration| format!(" [interrupted: the first {:.1} s were heard]", heard.as_secs_f32());
-        self.heard.map(told).unwrap_or_default()
+        let remark = self.heard.map(told).unwrap_or_default();
+        if self.by_another { remark + " [another person speaks from here on]" } else { remark }
     }
 }
 

@@ -309,6 +309,7 @@ async fn talk(switch: &Switch, id: &str, called: &Outgoing, options: &str) -> Th
     let ended = switch.with(|state| {
         state.stop_tone(id);
         state.assign(id, "DIALSTATUS", "ANSWER");
+        state.tells_whom_it_has_called(id);
         state.answer(id);
         state.make_bridge(&bridge, None);
         state.join_bridge(id, &bridge);

@@ -24,6 +24,7 @@ mod rtp;
 mod sound;
 mod state;
 mod tones;
+mod transfer;
 mod voicemail;
 mod websocket;
 

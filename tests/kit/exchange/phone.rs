@@ -396,6 +396,29 @@ impl ExchangePhone {
         switch.with(|state| state.holds(&id, held));
     }
 
+    /// Answers what rings here.
+    pub async fn answer(&mut self) {
+        let (switch, id) = self.handset.line().link.clone().expect("a phone that rings");
+        switch.with(|state| state.answer(&id));
+    }
+
+    /// Transfers the call blindly. What the exchange accepts ends it.
+    pub async fn transfer(&mut self, extension: &str) {
+        let (switch, id) = self.handset.line().link.clone().expect("a phone in a call");
+        if switch.with(|state| state.transfer(&id, extension)) {
+            self.hang_up().await;
+        }
+    }
+
+    /// Hands the one in this line's call to those in the other line's: this is what a telephone does with two of its calls.
+    pub async fn transfer_to(&mut self, other: &mut Self) {
+        let (switch, id) = self.handset.line().link.clone().expect("a phone in a call");
+        let (_, target) = other.handset.line().link.clone().expect("a phone in a call");
+        assert!(switch.with(|state| state.transfer_attended(&id, &target)), "the transfer is accepted");
+        self.hang_up().await;
+        other.hang_up().await;
+    }
+
     pub async fn hang_up(&mut self) {
         let link = self.handset.line().link.clone();
         if let Some((switch, id)) = link {

@@ -372,6 +372,22 @@ impl State {
         true
     }
 
+    /// A channel is put into an application for another one.
+    pub fn enter_stasis_in_place_of(&mut self, id: &str, app: &str, replaced: Value) {
+        let Some(channel) = self.channels.get_mut(id) else { return };
+        channel.stasis = Some(Stasis { exit: None });
+        channel.subscriber = Some(app.to_owned());
+        self.tell_of(id, "StasisStart", json!({ "args": [], "replace_channel": replaced }));
+    }
+
+    /// The other half of a Local channel.
+    pub fn other_half(&self, id: &str) -> Option<String> {
+        match &self.channels.get(id)?.tech {
+            Tech::Local(other) => Some(other.clone()),
+            Tech::Phone(_) | Tech::Media(_) => None,
+        }
+    }
+
     /// Back to the dialplan; `None`: to the step after `Stasis()`.
     pub fn leave_stasis(&mut self, id: &str, to: Option<Place>) {
         self.leave_bridge(id);

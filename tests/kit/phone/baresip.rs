@@ -141,6 +141,16 @@ impl Baresip {
         self.send("hold", "").await;
     }
 
+    /// Answers what rings here.
+    pub async fn answer(&mut self) {
+        self.command("accept", "").await;
+    }
+
+    /// Transfers the call blindly; the phone ends it when it is told that the transfer was accepted.
+    pub async fn transfer(&mut self, asterisk_sip_port: u16, extension: &str) {
+        self.command("transfer", &format!("sip:{extension}@127.0.0.1:{asterisk_sip_port}")).await;
+    }
+
     /// Hangs up.
     pub async fn hang_up(&mut self) {
         self.command("hangup", "").await;

@@ -20,9 +20,12 @@ use std::time::{Duration, Instant};
 /// beginning is forgotten.
 const SOON: Duration = Duration::from_secs(3);
 
-/// Since when the call is on hold.
 #[derive(Debug)]
-pub(super) struct Hold(Instant);
+pub(super) struct Hold {
+    since: Instant,
+    /// The caller does not come back: another party takes their place, whose telephone rings.
+    pub(super) is_for_another: bool,
+}
 
 impl CallMachine {
     /// Whether the sound of the call must not be recorded or listened to: keys are typed in secret, or the call is on hold.
@@ -37,12 +40,18 @@ impl CallMachine {
         out.push(Output::Note(Note::Held(held)));
         self.track.hold(held);
         if held {
-            self.hold = Some(Hold(now));
+            self.hold = Some(Hold { since: now, is_for_another: false });
             self.await_last_words(now);
-        } else if let Some(Hold(since)) = self.hold.take() {
+        } else if let Some(Hold { since, is_for_another }) = self.hold.take() {
             // Taking the call up shows that the caller is there, as a pressed key does.
             self.prompts_used = 0;
-            self.is_back(now.saturating_duration_since(since), now, out);
+            if is_for_another {
+                self.await_last_words(now);
+                self.cut_unasked(true, now, out);
+                self.tell_of_another(out);
+            } else {
+                self.is_back(now.saturating_duration_since(since), now, out);
+            }
         }
     }
 
@@ -52,18 +61,7 @@ impl CallMachine {
         if away < SOON || !matches!(self.phase, Phase::Talking) {
             return;
         }
-        let active = self.response.as_ref().map(|response| response.id.clone());
-        let broken = self.track.cut_broken(active.as_ref(), now, out);
-        let broke_off = broken.is_some();
-        if let Some((interrupted, clips)) = broken {
-            let unheard = self.unheard(&interrupted);
-            for (index, cut) in interrupted.cuts.into_iter().enumerate() {
-                let (response, item, heard) = (cut.response, cut.item, cut.heard);
-                self.to_agent(AgentCommand::Interrupt { response, item, heard, cancel: index == 0 }, out);
-            }
-            self.tell_clips_were_cut(clips, out);
-            self.cancel_unheard(unheard, out);
-        }
+        let broke_off = self.cut_unasked(false, now, out);
         let works = self.actions.is_running() && self.capture.is_none();
         let waits = !self.track.is_empty() || self.timers.is_set(Timer::AgentSilence) || works;
         if !broke_off && (waits || self.response.is_some()) {
@@ -76,6 +74,22 @@ impl CallMachine {
         );
         self.to_agent(AgentCommand::Tell { text, reply: Reply::NotNow }, out);
         self.say_own(Sentence::AfterHold, now, out);
+    }
+
+    /// Cuts what hold broke off, or all that waits where it was meant for somebody else. `false`: nothing was cut.
+    pub(super) fn cut_unasked(&mut self, for_another: bool, now: Instant, out: &mut Vec<Output>) -> bool {
+        let active = self.response.as_ref().map(|response| response.id.clone());
+        let Some((interrupted, clips)) = self.track.cut_unasked(for_another, active.as_ref(), now, out) else {
+            return false;
+        };
+        let unheard = self.unheard(&interrupted);
+        for (index, cut) in interrupted.cuts.into_iter().enumerate() {
+            let (response, item, heard) = (cut.response, cut.item, cut.heard);
+            self.to_agent(AgentCommand::Interrupt { response, item, heard, cancel: index == 0 }, out);
+        }
+        self.tell_clips_were_cut(clips, out);
+        self.cancel_unheard(unheard, out);
+        true
     }
 
     /// Sets how long last words may take: nobody is let go who cannot hear them, but for a call that has reached its longest length.

@@ -16,6 +16,7 @@ mod confirm;
 mod earlier;
 mod envelope;
 mod judge;
+mod party;
 mod read_back;
 mod residency;
 mod rules;

@@ -32,6 +32,13 @@ impl Secrets {
     }
 }
 
+impl Secrets {
+    /// Another party: handles that were given out lead to nothing, and are not given again.
+    pub fn forget(&mut self) {
+        *self = Self { count: self.count, ..Self::default() };
+    }
+}
+
 impl CallPolicy {
     /// Keeps digits that only tools may see, and gives the handle that a model can pass on.
     pub fn keep_secret(&mut self, digits: Redacted<String>) -> String {
