@@ -342,8 +342,8 @@ pub(super) struct Context {
     /// announcements, apology and menu. Without it espeak-ng speaks what is written, in the context's language.
     pub voice: Option<String>,
     /// Language of what offhook says itself, as a tag of BCP 47 such as `de`. offhook has its sentences in en, de, es, fr, it, pt,
-    /// nl, hi, ar and no; for another language write each of them, and `offhook check` names their keys. Which language the
-    /// agent speaks, `prompt` tells it.
+    /// nl, hi, ar and no; for another language write each of them, and `offhook check` names their keys. The agent is
+    /// told it for its first words; which language it speaks after them, `prompt` tells it.
     #[schemars(length(min = 2, max = 35), extend("default" = Language::English.code()))]
     pub language: Option<String>,
     /// Sentences that offhook has the agent say, in your own words.

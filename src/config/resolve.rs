@@ -320,10 +320,10 @@ impl Resolver<'_> {
             prompt: no_input.say.take(),
             goodbye: no_input.goodbye.take(),
         };
-        let (sentences, tag) = self.sentences(said, path);
+        let sentences = self.sentences(said, path);
         let written = speech::Written {
             voice: raw.voice,
-            language: (sentences.language, tag),
+            language: sentences.language(),
             greeting_by: raw.greeting_by,
             notice: raw.notice,
             fillers: raw.fillers,

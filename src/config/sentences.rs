@@ -59,7 +59,7 @@ pub(super) struct Written {
 }
 
 impl Resolver<'_> {
-    pub(super) fn sentences(&mut self, written: Written, context: &Path) -> (Sentences, Option<String>) {
+    pub(super) fn sentences(&mut self, written: Written, context: &Path) -> Sentences {
         let Written { language, sentences, prompt, goodbye } = written;
         let mut written = BTreeMap::new();
         for (sentence, [group, key], text) in own(sentences.unwrap_or_default(), prompt, goodbye) {
@@ -67,16 +67,12 @@ impl Resolver<'_> {
             self.check_spoken(&text, &context.key(group).key(key));
             written.insert(sentence, text);
         }
-        let tag = language.as_deref().unwrap_or(Language::English.code());
-        if !is_language(tag) {
+        if let Some(tag) = language.as_deref().filter(|tag| !is_language(tag)) {
             let place = context.key("language");
             let message = format!("{} is not a tag of a language", self.shown(&place, tag));
             self.problem(&place, message, Some("write the tag of BCP 47, such as de or pt-BR".into()));
         }
-        (
-            Sentences { language: Language::of(tag).unwrap_or_default(), written },
-            language.map(|tag| tag.to_ascii_lowercase()),
-        )
+        Sentences { tag: language.map(|tag| tag.to_ascii_lowercase()), written }
     }
 }
 

@@ -29,10 +29,6 @@ pub struct Line {
 pub struct Speech {
     /// The entry of `voices`; `None` is espeak-ng in the context's language, where it is installed.
     pub voice: Option<String>,
-    /// Language of sentences that are not written.
-    pub language: Language,
-    /// The context's `language` in lower case, for a voice that nobody has to configure.
-    pub tag: Option<String>,
     pub greeting_by: Greeter,
     /// Heard by everybody before anything else.
     pub notice: Option<Line>,
@@ -56,7 +52,7 @@ pub enum Greeter {
 /// The keys of one context that are about what it says.
 pub(super) struct Written {
     pub voice: Option<String>,
-    pub language: (Language, Option<String>),
+    pub language: Language,
     pub greeting_by: Option<String>,
     pub notice: Option<Words>,
     pub fillers: Option<Fillers>,
@@ -83,11 +79,10 @@ impl Resolver<'_> {
         let moment = line(fillers.moment, context.key("fillers").key("moment"));
         let patience = line(fillers.patience, context.key("fillers").key("patience"));
         let said = line(written.say, failure.key("say"));
-        let (language, tag) = written.language;
-        let apology = self.apology(written.apology, said, language, &failure);
+        let apology = self.apology(written.apology, said, written.language, &failure);
         let (menu, last_resort) = written.menu.map(|menu| self.menu(menu, &failure.key("menu"))).unzip();
         let (voice, menu) = (written.voice, menu.flatten());
-        (Speech { voice, language, tag, greeting_by, notice, moment, patience, apology, menu }, last_resort)
+        (Speech { voice, greeting_by, notice, moment, patience, apology, menu }, last_resort)
     }
 
     fn line(&mut self, Words(words): Words, path: &Path) -> Option<Line> {

@@ -153,17 +153,34 @@ impl Sentence {
 /// The sentences of one context: those that are written in its configuration, and the others in its language.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sentences {
-    pub language: Language,
+    /// The context's `language` in lower case; `None` where none is configured.
+    pub tag: Option<String>,
     pub written: BTreeMap<Sentence, String>,
 }
 
 impl Sentences {
     pub fn of(language: Language) -> Self {
-        Self { language, written: BTreeMap::new() }
+        Self { tag: Some(language.code().to_owned()), written: BTreeMap::new() }
+    }
+
+    /// Language of the sentences that are not written; English where the context's has none of ours.
+    pub fn language(&self) -> Language {
+        self.tag.as_deref().and_then(Language::of).unwrap_or_default()
     }
 
     pub fn get(&self, sentence: Sentence) -> &str {
-        self.written.get(&sentence).map_or_else(|| sentence.text(self.language), String::as_str)
+        self.written.get(&sentence).map_or_else(|| sentence.text(self.language()), String::as_str)
+    }
+
+    /// Name of the context's language for a model; `None` where none is configured, since the prompt may tell another than
+    /// English.
+    pub fn language_name(&self) -> Option<String> {
+        let tag = self.tag.as_deref()?;
+        Some(match Language::of(tag) {
+            Some(language) if language.code() == tag => language.name().to_owned(),
+            Some(language) => format!("{} ({tag})", language.name()),
+            None => format!("the language with the tag {tag}"),
+        })
     }
 }
 
@@ -476,5 +493,15 @@ mod tests {
         let sentences = Sentences { written, ..Sentences::of(Language::German) };
         assert_eq!(sentences.get(Sentence::AfterHold), "Da bin ich wieder.");
         assert_eq!(sentences.get(Sentence::Moment), "Einen Moment, bitte.");
+    }
+
+    #[test]
+    fn a_model_is_told_the_name_of_the_language_that_is_configured() {
+        let named =
+            |tag: Option<&str>| Sentences { tag: tag.map(str::to_owned), ..Sentences::default() }.language_name();
+        assert_eq!(named(None), None);
+        for (tag, name) in [("de", "German"), ("pt-br", "Portuguese (pt-br)"), ("pl", "the language with the tag pl")] {
+            assert_eq!(named(Some(tag)).as_deref(), Some(name));
+        }
     }
 }

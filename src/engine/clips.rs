@@ -179,7 +179,7 @@ fn speakers(config: &Config) -> Result<BTreeMap<Voice<'_>, Speaker>, Vec<BuildEr
 
 /// The voice of a context's language as `espeak-ng --voices` names it: it takes tags, and knows Norwegian by its written forms alone.
 fn espeak_voice(context: &Context) -> &str {
-    let tag = context.speech.tag.as_deref().unwrap_or(Language::English.code());
+    let tag = context.rules.sentences.tag.as_deref().unwrap_or(Language::English.code());
     if matches!(tag.split('-').next(), Some("no" | "nn")) { "nb" } else { tag }
 }
 
@@ -300,7 +300,7 @@ impl<'a> Parts<'a> {
             source: line.file.as_deref().map_or(Source::Voice, Source::File),
         };
         // A context with a voice is heard in that one alone, and the built-in recordings are in English.
-        let language = speech.language;
+        let language = context.rules.sentences.language();
         let usual = |key, written: &'a Option<Line>, sentence: Sentence, built_in| match written {
             Some(written) => line(key, written),
             None if speech.voice.is_some() => {

@@ -1,12 +1,6 @@
 //! What the engine asks agents to say, and how it says so to those that take text as the caller's words only.
 
-pub(super) const GREET: &str = "The caller has just been connected. Speak first: greet them.";
-/// The words to be said follow.
-pub(super) const GREET_SAYING: &str =
-    "The caller has just been connected. Speak first. Say exactly this, and nothing more:";
-/// Words of that meaning follow.
-pub(super) const SAY: &str =
-    "Now say something of exactly this meaning, in the language of the conversation, and nothing more:";
+use crate::sentences::Sentences;
 
 /// The record follows, as the engine tells it.
 pub(super) const SUM_UP: &str = "Sum up this record of a telephone call, in its own language and in at most 150 words, for a colleague who carries the \
@@ -21,16 +15,24 @@ pub(super) fn told(text: &str) -> String {
     format!("{MARK} {text}")
 }
 
-/// Something of this meaning is to be said now.
-pub(super) fn to_say(text: &str) -> String {
-    told(&format!("{SAY} {text}"))
+/// Asks for a greeting, in these words if there are some. Without them nothing else may tell the language of the first words.
+pub(super) fn greet(text: Option<&str>, sentences: &Sentences) -> String {
+    match (text, sentences.language_name()) {
+        (None, None) => "The caller has just been connected. Speak first: greet them.".into(),
+        (None, Some(language)) => format!("The caller has just been connected. Speak first: greet them in {language}."),
+        (Some(text), _) => {
+            format!("The caller has just been connected. Speak first. Say exactly this, and nothing more:\n{text}")
+        }
+    }
 }
 
-pub(super) fn to_greet(text: Option<&str>) -> String {
-    match text {
-        None => told(GREET),
-        Some(text) => told(&format!("{GREET_SAYING} {text}")),
-    }
+/// Asks for something of this meaning. The words may be the first that the caller hears.
+pub(super) fn say(text: &str, sentences: &Sentences) -> String {
+    let first = sentences.language_name().map(|language| format!(" ({language} until the caller speaks another)"));
+    format!(
+        "Now say something of exactly this meaning, in the language of the conversation{}, and nothing more:\n{text}",
+        first.unwrap_or_default()
+    )
 }
 
 /// Some vendors report such a text as if the caller had said it.

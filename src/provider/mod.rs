@@ -144,7 +144,7 @@ pub struct AgentSetup {
     pub resume: Option<Arc<str>>,
     /// Counts how long the session is connected.
     pub meter: Arc<Meter>,
-    /// Sentences of the context, for pipelines.
+    /// Sentences of the context, and its language.
     pub sentences: Arc<Sentences>,
 }
 

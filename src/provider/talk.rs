@@ -5,16 +5,18 @@ use crate::{
     audio::Format,
     call::{AgentCommand, AgentEvent},
     facts::CallId,
+    sentences::{Language, Sentences},
     tool::schemas::{Dialect, ToolText},
 };
 use serde_json::{Value, json};
 
-/// A call with a prompt and one tool.
+/// A call with a prompt and one tool, in a German context.
 pub(super) fn setup(dialect: Dialect, tool: &str, leg: Format) -> AgentSetup {
     let parameters = json!({ "type": "object", "properties": { "to": { "type": "string" } } });
     let text = ToolText { name: tool, description: "Hands the caller on.", parameters: &parameters };
     let tools = [dialect.render(text).expect("it can be told")];
-    AgentSetup { instructions: "Be brief.".into(), tools: tools.into(), ..AgentSetup::new(CallId::random(), leg) }
+    let (instructions, sentences) = ("Be brief.".into(), Sentences::of(Language::German).into());
+    AgentSetup { instructions, sentences, tools: tools.into(), ..AgentSetup::new(CallId::random(), leg) }
 }
 
 /// What is sent when the connection stands.

@@ -3,8 +3,10 @@
 use crate::call::stage::{AGENT, NEXT_PIN, Stage, approved_tool, book, look_up, rules};
 use offhook_core::{
     call::{AgentCommand, AgentEvent, AgentTraits, CallRules, EndReason, LegEvent, Note, Output, Reply},
+    sentences::{Language, Sentences},
     tool::{CallAction, DigitPlan, DigitPurpose, ToolOutcome},
 };
+use std::sync::Arc;
 
 fn handoff() -> ToolOutcome {
     let target = "billing".to_owned();
@@ -88,9 +90,10 @@ fn the_new_agent_does_not_wait_for_the_end_of_words_that_the_old_one_heard() {
 fn a_new_agent_without_a_greeting_goes_on() {
     let mut stage = handing_off();
     let before = stage.commands().len();
-    stage.after(1_100).hands_over_under(CallRules { greeting: None, ..rules() }, "billing", []);
+    let sentences = Arc::new(Sentences::of(Language::Dutch));
+    stage.after(1_100).hands_over_under(CallRules { greeting: None, sentences, ..rules() }, "billing", []);
     stage.after(300).agent(AgentEvent::Ready).starts("empty").done("empty");
-    let taking_over = |command: &&AgentCommand| matches!(command, AgentCommand::Tell { text, reply: Reply::Wanted } if text.contains("take over"));
+    let taking_over = |command: &&AgentCommand| matches!(command, AgentCommand::Tell { text, reply: Reply::Wanted } if text.contains("in Dutch, that you take over"));
     let told: Vec<_> = stage.commands().split_off(before);
     let again = told.iter().filter(|command| taking_over(command)).count();
     assert_eq!((again, told.iter().any(|command| matches!(command, AgentCommand::Greet { .. }))), (2, false));

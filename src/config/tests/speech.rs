@@ -139,9 +139,9 @@ fn a_context_speaks_its_language() {
         let said = |sentence| context.rules.sentences.get(sentence).to_owned();
         assert_eq!(said(Sentence::AreYouThere), Sentence::AreYouThere.text(language), "{tag}");
         assert_eq!([said(Sentence::NotHeard), said(Sentence::AfterHold)], ["Bye.", "Hi."], "{tag}");
-        assert_eq!((context.speech.language, config.warnings.len()), (language, 0), "{tag}");
+        assert_eq!((context.rules.sentences.language(), config.warnings.len()), (language, 0), "{tag}");
     }
-    assert_eq!(desk("").speech.language, Language::English);
+    assert_eq!(desk("").rules.sentences.tag, None);
     for (text, wrong) in [(" ", "must not be empty"), ("Hello {caller_name}.", "{caller_name} is not filled here; ")] {
         let told = about(&format!("    sentences: {{ after_hold: \"{text}\" }}\n"));
         assert!(told.contains(&format!("contexts.desk.sentences.after_hold: {wrong}")), "{told}");

@@ -8,11 +8,12 @@ use crate::{
     call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Noise, Reply, ResponseId, ResponseStatus, Speaker},
     provider::{AgentSetup, Codec, SessionFormats, Wire, asides, turns::Turns},
     remote::json::{Kind, Malformed, parse, text, with_known},
+    sentences::Sentences,
     tool::ToolCall,
 };
 use bytes::Bytes;
 use serde_json::{Value, json};
-use std::{mem, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 
 /// The vendor asks for it every 8 s when nothing else is sent, and ends the session after some ten.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(8);
@@ -24,6 +25,7 @@ const CALLS_MAX: usize = 32;
 
 pub(super) struct AgentCodec {
     settings: Value,
+    sentences: Arc<Sentences>,
     ready: bool,
     turns: Turns,
     /// The vendor is told the ends of the caller's turns.
@@ -51,6 +53,7 @@ impl AgentCodec {
             setup.tools.iter().map(|tool| with_known(tool.clone(), [("defer_until_eot", Some(true.into()))]));
         Self {
             settings: options.settings(&setup.instructions, functions.collect(), formats, setup.told_turns),
+            sentences: Arc::clone(&setup.sentences),
             ready: false,
             turns: Turns::default(),
             told_turns: setup.told_turns,
@@ -242,8 +245,12 @@ impl Codec for AgentCodec {
                 // Noise of the line may have taken the floor by now: then it waits for its place.
                 self.ask(json!({ "type": "InjectAgentMessage", "message": message, "behavior": "queue" }), out);
             }
-            AgentCommand::Greet { text: None } => self.ask_as_caller(asides::to_greet(None), out),
-            AgentCommand::Say { text } => self.ask_as_caller(asides::to_say(&text), out),
+            AgentCommand::Greet { text: None } => {
+                self.ask_as_caller(asides::told(&asides::greet(None, &self.sentences)), out);
+            }
+            AgentCommand::Say { text } => {
+                self.ask_as_caller(asides::told(&asides::say(&text, &self.sentences)), out);
+            }
             AgentCommand::Tell { text, reply: Reply::Wanted } => self.ask_as_caller(asides::told(&text), out),
             AgentCommand::Tell { text, reply: Reply::NotNow } => self.note(&text, out),
             AgentCommand::Written { text } => self.ask_as_caller(text, out),

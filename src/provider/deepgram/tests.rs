@@ -131,6 +131,13 @@ fn a_greeting_is_spoken_as_it_is_and_waits_for_its_place() {
 }
 
 #[test]
+fn a_greeting_of_its_own_and_other_words_are_asked_for_in_the_language_of_the_context() {
+    let asked = |command| Talk::ready().tell(command)[0]["content"].to_string();
+    assert!(asked(AgentCommand::Greet { text: None }).contains("greet them in German."));
+    assert!(asked(AgentCommand::Say { text: "Noch da?".into() }).contains("(German until the caller speaks another)"));
+}
+
+#[test]
 fn what_is_not_the_callers_is_marked_and_never_passes_for_their_words() {
     for command in [
         AgentCommand::Greet { text: None },

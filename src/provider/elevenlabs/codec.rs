@@ -12,11 +12,12 @@ use crate::{
     call::{AgentCommand, AgentEvent, AgentLoss, Noise, Reply, ResponseStatus, Speaker},
     provider::{AgentSetup, Codec, Opens, SessionFormats, Wire, asides, turns::Turns},
     remote::json::{Kind, Malformed, audio, decode_base64, parse, text, with_known},
+    sentences::Sentences,
     tool::ToolCall,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// Within an answer the next sentence follows in half that time. An end that is assumed too soon
 /// costs little: what follows is another response.
@@ -30,6 +31,7 @@ const END_CALL_ID: &str = "end-call";
 
 pub(super) struct AgentCodec {
     initiation: Value,
+    sentences: Arc<Sentences>,
     /// What the agent has to know and its own prompt does not say: it takes a call over, or the caller has heard somebody.
     briefing: Option<String>,
     overrides_something: bool,
@@ -91,6 +93,7 @@ impl AgentCodec {
                     ("dynamic_variables", some(json!(options.dynamic_variables))),
                 ],
             ),
+            sentences: Arc::clone(&setup.sentences),
             briefing: briefing.filter(|_| !overrides_prompt).cloned(),
             can_hang_up: setup.tools.iter().any(is_hangup),
             greets: matches!(setup.opens, Opens::Greets(_)),
@@ -292,8 +295,12 @@ impl Codec for AgentCodec {
             AgentCommand::Audio(sound) => out.push(audio(r#"{"user_audio_chunk":""#, &sound, r#""}"#)),
             // It has begun by itself. Who asks again has heard nothing.
             AgentCommand::Greet { .. } if std::mem::take(&mut self.greets) => {}
-            AgentCommand::Greet { text } => out.push(user_message(asides::to_greet(text.as_deref()))),
-            AgentCommand::Say { text } => out.push(user_message(asides::to_say(&text))),
+            AgentCommand::Greet { text } => {
+                out.push(user_message(asides::told(&asides::greet(text.as_deref(), &self.sentences))));
+            }
+            AgentCommand::Say { text } => {
+                out.push(user_message(asides::told(&asides::say(&text, &self.sentences))));
+            }
             AgentCommand::Tell { text, reply: Reply::Wanted } => out.push(user_message(asides::told(&text))),
             AgentCommand::Tell { text, reply: Reply::NotNow } => out.push(contextual_update(&asides::told(&text))),
             AgentCommand::Written { text } => out.push(user_message(text)),

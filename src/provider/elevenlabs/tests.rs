@@ -151,7 +151,11 @@ fn the_agent_greets_by_itself_and_is_asked_to_if_that_was_not_heard() {
     assert_eq!(again[0]["type"], "user_message");
     assert!(again[0]["text"].as_str().unwrap().ends_with("Hello."));
     let mut talk = Talk::new(&json!({ "agent_id": "a" }), Opens::Waits);
-    assert_eq!(talk.tell(AgentCommand::Greet { text: None })[0]["type"], "user_message");
+    let asked = talk.tell(AgentCommand::Greet { text: None }).remove(0);
+    assert_eq!(asked["type"], "user_message");
+    assert!(asked["text"].as_str().unwrap().ends_with("greet them in German."), "{asked}");
+    let prompted = talk.tell(AgentCommand::Say { text: "Noch da?".into() }).remove(0);
+    assert!(prompted["text"].as_str().unwrap().contains("(German until the caller speaks another)"), "{prompted}");
 }
 
 #[test]

@@ -13,17 +13,16 @@ use super::{
 use crate::{
     audio::Format,
     call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Noise, Reply, ResponseStatus, Usage},
-    provider::{
-        AgentSetup, Codec, Wire,
-        asides::{GREET, GREET_SAYING, SAY},
-    },
+    provider::{AgentSetup, Codec, Wire, asides},
     remote::json::{audio, decode_base64, text},
+    sentences::Sentences,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub(super) struct LiveCodec {
     setup: Value,
+    sentences: Arc<Sentences>,
     ready: bool,
     /// The server has announced the end of the session.
     leaving: bool,
@@ -51,6 +50,7 @@ impl LiveCodec {
     pub(super) fn new(options: &Arc<Options>, agent: &AgentSetup) -> Self {
         Self {
             setup: setup::message(options, agent),
+            sentences: Arc::clone(&agent.sentences),
             ready: false,
             leaving: false,
             told_turns: agent.told_turns,
@@ -342,9 +342,8 @@ impl Codec for LiveCodec {
                 &sound,
                 r#""}}}"#,
             )),
-            AgentCommand::Greet { text: None } => self.say(GREET.into(), out),
-            AgentCommand::Greet { text: Some(text) } => self.say(format!("{GREET_SAYING}\n{text}"), out),
-            AgentCommand::Say { text } => self.say(format!("{SAY}\n{text}"), out),
+            AgentCommand::Greet { text } => self.say(asides::greet(text.as_deref(), &self.sentences), out),
+            AgentCommand::Say { text } => self.say(asides::say(&text, &self.sentences), out),
             AgentCommand::Tell { text, reply } => {
                 self.wishes.note(text, reply == Reply::Wanted);
                 self.ask(out);

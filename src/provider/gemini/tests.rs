@@ -244,6 +244,13 @@ fn a_greeting_is_a_user_turn() {
 }
 
 #[test]
+fn a_greeting_of_its_own_and_other_words_are_asked_for_in_the_language_of_the_context() {
+    let greets = Talk::ready().tell(AgentCommand::Greet { text: None });
+    assert!(told(&greets)[0].ends_with("greet them in German."), "{greets:?}");
+    assert!(told(&Talk::ready().say("Noch da?"))[0].contains("(German until the caller speaks another)"));
+}
+
+#[test]
 fn what_is_to_be_said_waits_until_the_model_has_finished() {
     let mut talk = Talk::ready();
     talk.speaks();

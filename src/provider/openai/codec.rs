@@ -12,14 +12,12 @@ use super::{
 use crate::{
     audio::{Encoding, Format},
     call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Noise, Reply, ResponseStatus, Speaker, Usage},
-    provider::{
-        AgentSetup, Codec, SessionFormats, Wire,
-        asides::{GREET, GREET_SAYING, SAY},
-    },
+    provider::{AgentSetup, Codec, SessionFormats, Wire, asides},
     remote::{
         json::{Kind, Malformed, audio, decode_base64, parse, text, with_known},
         lasting,
     },
+    sentences::Sentences,
     tool::ToolCall,
 };
 use bytes::Bytes;
@@ -38,6 +36,7 @@ pub(super) struct RealtimeCodec {
     options: Arc<Options>,
     instructions: String,
     tools: Arc<[Value]>,
+    sentences: Arc<Sentences>,
     formats: SessionFormats,
     /// The engine finds the turns; the server's own detection is off.
     told_turns: bool,
@@ -71,6 +70,7 @@ impl RealtimeCodec {
             options,
             instructions: setup.instructions.clone(),
             tools: setup.tools.clone(),
+            sentences: Arc::clone(&setup.sentences),
             formats,
             told_turns: setup.told_turns,
             caller_speaks: false,
@@ -386,9 +386,8 @@ impl Codec for RealtimeCodec {
             AgentCommand::Audio(sound) => {
                 out.push(audio(r#"{"type":"input_audio_buffer.append","audio":""#, &sound, r#""}"#))
             }
-            AgentCommand::Greet { text: None } => self.say(GREET),
-            AgentCommand::Greet { text: Some(text) } => self.say(&format!("{GREET_SAYING}\n{text}")),
-            AgentCommand::Say { text } => self.say(&format!("{SAY}\n{text}")),
+            AgentCommand::Greet { text } => self.say(&asides::greet(text.as_deref(), &self.sentences)),
+            AgentCommand::Say { text } => self.say(&asides::say(&text, &self.sentences)),
             AgentCommand::Turn(turn) => self.turn_of_caller(turn, out),
             AgentCommand::Tell { text: words, reply } => {
                 out.push(message("system", &words));

@@ -73,6 +73,15 @@ fn greet() -> AgentCommand {
     AgentCommand::Greet { text: Some("Hello.".into()) }
 }
 
+#[test]
+fn a_greeting_of_its_own_and_other_words_are_asked_for_in_the_language_of_the_context() {
+    let ordered = |command| Talk::ready().tell(command)[0]["response"]["instructions"].to_string();
+    assert!(ordered(AgentCommand::Greet { text: None }).contains("greet them in German."));
+    assert!(
+        ordered(AgentCommand::Say { text: "Noch da?".into() }).contains("(German until the caller speaks another)")
+    );
+}
+
 fn result(reply: Reply) -> AgentCommand {
     AgentCommand::ToolResult { call_id: "call_1".into(), output: "{}".into(), reply }
 }

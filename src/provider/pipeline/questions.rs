@@ -32,7 +32,7 @@ impl Questions {
     /// What to say next in this conversation, to which these words of the caller may belong, or what was ordered.
     pub fn answer(&mut self, mut messages: Vec<Message>, guess: Option<String>, order: Option<Order>) -> (u64, Ask) {
         messages.extend(guess.map(Message::Caller));
-        messages.extend(order.as_ref().map(|order| Message::System(in_words(order))));
+        messages.extend(order.as_ref().map(|order| Message::System(self.in_words(order))));
         // What is to be said is known, so nothing is to be done about it.
         let may_call = order.is_none() && !self.tools.is_empty();
         self.ask(messages, order, Arc::clone(&self.tools), may_call)
@@ -41,7 +41,7 @@ impl Questions {
     /// What this part of the conversation was about.
     pub fn summary(&mut self, about: String) -> (u64, Ask) {
         let order = Order::SumUp;
-        let messages = vec![Message::System(in_words(&order)), Message::Caller(about)];
+        let messages = vec![Message::System(self.in_words(&order)), Message::Caller(about)];
         self.ask(messages, Some(order), Arc::from([]), false)
     }
 
@@ -50,12 +50,12 @@ impl Questions {
         let (cache_key, sentences) = (self.cache_key.clone(), Arc::clone(&self.sentences));
         (self.asked, Ask { messages, order, tools, may_call, cache_key, sentences })
     }
-}
 
-fn in_words(order: &Order) -> String {
-    match order {
-        Order::Greet => asides::GREET.to_owned(),
-        Order::Say(words) => format!("{} {words}", asides::SAY),
-        Order::SumUp => asides::SUM_UP.to_owned(),
+    fn in_words(&self, order: &Order) -> String {
+        match order {
+            Order::Greet => asides::greet(None, &self.sentences),
+            Order::Say(words) => asides::say(words, &self.sentences),
+            Order::SumUp => asides::SUM_UP.to_owned(),
+        }
     }
 }

@@ -15,15 +15,13 @@ use crate::{
     call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Reply, ResponseStatus, Speaker},
     llm::{Finish, Message, Piece},
     remote::Fault,
+    sentences::{Language, Sentences},
     stt::{Hear, Heard},
     tool::ToolCall,
 };
 use bytes::Bytes;
 use serde_json::json;
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 struct Scene {
     conductor: Conductor,
@@ -46,7 +44,8 @@ impl Scene {
     fn made(chars: usize, sums_up: bool) -> Self {
         let history = History::new("Be brief.".into(), chars);
         let tools = vec![json!({ "type": "function" })];
-        let conductor = Conductor::new(history, Questions::new(tools.into(), "key".into(), Arc::default()), sums_up);
+        let questions = Questions::new(tools.into(), "key".into(), Sentences::of(Language::German).into());
+        let conductor = Conductor::new(history, questions, sums_up);
         let mut scene = Self {
             conductor,
             now: tokio::time::Instant::now().into_std(),
@@ -209,7 +208,7 @@ fn a_greeting_is_spoken_word_for_word_and_no_model_is_asked() {
     scene.command(AgentCommand::Greet { text: None });
     scene.spoken(1).spoken(2);
     assert!(scene.told().ends_with("answer-1 ends, answer-2 begins, ask 1"));
-    assert!(matches!(scene.last_shown(), Message::System(order) if order.contains("greet")));
+    assert!(matches!(scene.last_shown(), Message::System(order) if order.contains("greet them in German")));
 }
 
 #[test]
@@ -466,7 +465,7 @@ fn who_was_told_nothing_is_asked_to_say_it_again_by_a_model_that_has_no_answer()
     let mut scene = Scene::new();
     scene.says("Hello.").answered(1).told();
     assert_eq!(scene.answered(2).told(), "ask 3");
-    assert!(!scene.may_call && matches!(scene.last_shown(), Message::System(order) if order.contains("once more")));
+    assert!(!scene.may_call && matches!(scene.last_shown(), Message::System(order) if order.contains("noch einmal")));
     assert_eq!(scene.answered(3).told(), format!("lost: {}", AgentLoss::Protocol.label()), "not even that");
 }
 

@@ -34,8 +34,6 @@ const UNHEARD_TURN_MAX: Duration = Duration::from_secs(15);
 pub(super) const FAREWELL_BEGINS_MAX: Duration = Duration::from_secs(3);
 /// So much that nobody can hear is kept at the beginning of an answer: voices begin within a few hundred milliseconds.
 const QUIET_MAX: Duration = Duration::from_millis(1_500);
-/// The caller has been in conversation already, so there is nobody to be greeted.
-const TAKE_OVER: &str = "You have just taken over this call. Say in one sentence that you take over, and go on.";
 
 #[derive(Debug)]
 pub(super) struct Response {
@@ -405,7 +403,13 @@ impl CallMachine {
     pub(super) fn greet(&mut self, now: Instant, out: &mut Vec<Output>) {
         let text = self.plan.rules.greeting.clone();
         if self.takes_over && text.is_none() {
-            return self.tell(TAKE_OVER, now, out);
+            // The caller has been in conversation already, so nobody is greeted.
+            let language = self.plan.rules.sentences.language_name().map(|language| format!(", in {language},"));
+            let language = language.unwrap_or_default();
+            let text = format!(
+                "You have just taken over this call. Say in one sentence{language} that you take over, and go on."
+            );
+            return self.tell(&text, now, out);
         }
         if !self.takes_over && self.plan.clips.greeting.is_some() {
             return;
