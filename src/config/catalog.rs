@@ -39,7 +39,7 @@ pub struct ProviderKind {
     pub names: fn(&Value) -> Vec<Named>,
 }
 
-/// One kind of listener, model or voice: the key below `stt.NAME`, `llm.NAME` or `voices.NAME`. Its fields are those of a
+/// One kind of listener, model or voice: the key below `stt.NAME`, `llm.NAME` or `voices.NAME`. Most fields are those of a
 /// [`ProviderKind`].
 #[derive(Debug, Clone)]
 pub struct ServiceKind {
@@ -48,6 +48,8 @@ pub struct ServiceKind {
     pub schema: Value,
     pub check: fn(&Value) -> Vec<OptionProblem>,
     pub calls: fn(&Value) -> Vec<String>,
+    /// Tag of the only language that one with these options hears or speaks, where they tell it.
+    pub language: fn(&Value) -> Option<String>,
 }
 
 /// An entry of another section that options name.

@@ -1,8 +1,8 @@
 //! What holds between sections: each of them may be right by itself and still not fit the others.
 
 use super::{
-    Config, Context, McpTransport, Services, Transport,
-    catalog::{Catalog, Named},
+    Config, Context, McpTransport, Transport,
+    catalog::{Catalog, Named, ServiceKind},
     effects, price,
     problem::{Path, Problem, Report, Step, nearest, suggest_tool},
     prompt, sentences,
@@ -13,6 +13,7 @@ use crate::{
     tool::{NEEDS_ARI, india::canonical, mcp::snake},
     wall_clock,
 };
+use serde_json::Value;
 use std::{net::SocketAddr, sync::Arc};
 
 /// Reports what can never work. Places of which something was said already are left alone.
@@ -27,7 +28,7 @@ pub(super) fn check(config: &Config, root: &Node, catalog: &Catalog, report: &mu
 }
 
 /// What may be meant, and more likely is a slip.
-pub(super) fn warnings(config: &Config, root: &Node, file: &str) -> Vec<Problem> {
+pub(super) fn warnings(config: &Config, root: &Node, catalog: &Catalog, file: &str) -> Vec<Problem> {
     let mut report = Report::new(file);
     for name in config.contexts.keys() {
         for key in ["prompt", "greeting"] {
@@ -45,7 +46,7 @@ pub(super) fn warnings(config: &Config, root: &Node, file: &str) -> Vec<Problem>
     tools_of_servers(config, root, &mut report);
     effects::warnings(config, root, &mut report);
     recordings(config, root, &mut report);
-    sentences::warnings(config, root, &mut report);
+    sentences::warnings(config, root, catalog, &mut report);
     price::warnings(&config.prices, root, wall_clock::now().to_zoned(jiff::tz::TimeZone::system()).date(), &mut report);
     if report.is_empty() { Vec::new() } else { report.into_problems().into_iter().collect() }
 }
@@ -258,17 +259,26 @@ fn place_of_call(node: &Node, tool: &str, path: &Path) -> Option<Path> {
 
 /// The tools that a provider calls by name, and those that the services do which it names: each with the place that says so.
 fn calls_of(config: &Config, entry: &str, catalog: &Catalog) -> Vec<(Path, Vec<String>)> {
+    let own = config.providers.get(entry).and_then(|provider| {
+        let calls = (catalog.provider(&provider.kind)?.calls)(&provider.options);
+        Some((Path::default().key("providers").key(entry), calls))
+    });
+    let services = services_of(config, entry, catalog).into_iter();
+    own.into_iter().chain(services.map(|(place, kind, options)| (place, (kind.calls)(options)))).collect()
+}
+
+/// The services that a provider names: the place, the kind and the options of each.
+pub(super) fn services_of<'a>(
+    config: &'a Config,
+    entry: &str,
+    catalog: &'a Catalog,
+) -> Vec<(Path, &'a ServiceKind, &'a Value)> {
     let Some(provider) = config.providers.get(entry) else { return Vec::new() };
     let Some(kind) = catalog.provider(&provider.kind) else { return Vec::new() };
-    let mut calls = vec![(Path::default().key("providers").key(entry), (kind.calls)(&provider.options))];
-    for Named { section, name, .. } in (kind.names)(&provider.options) {
-        let Services { stt, llm, voices } = &config.services;
-        let entries = [("stt", stt), ("llm", llm), ("voices", voices)];
-        let service = entries.into_iter().find(|(known, _)| *known == section).and_then(|(_, all)| all.get(&name));
-        let Some(service) = service else { continue };
-        let kind = catalog.service(section, &service.kind);
+    let service = |Named { section, name, .. }: Named| {
+        let service = config.services.section(section)?.get(&name)?;
         let place = Path::default().key(section).key(&name);
-        calls.extend(kind.map(|kind| (place, (kind.calls)(&service.options))));
-    }
-    calls
+        Some((place, catalog.service(section, &service.kind)?, &service.options))
+    };
+    (kind.names)(&provider.options).into_iter().filter_map(service).collect()
 }

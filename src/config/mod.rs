@@ -134,7 +134,7 @@ fn compose(name: &str, text: &str, env: Env, catalog: &Catalog, report: &mut Rep
     let mut config = resolve::resolve(raw, &root, folder, catalog, report);
     consistency::check(&config, &root, catalog, report);
     config.lines = Lines::of(name, text, &root);
-    config.warnings = consistency::warnings(&config, &root, name);
+    config.warnings = consistency::warnings(&config, &root, catalog, name);
     Some(config)
 }
 
@@ -253,6 +253,15 @@ pub struct Services {
     pub stt: BTreeMap<String, ProviderConfig>,
     pub llm: BTreeMap<String, ProviderConfig>,
     pub voices: BTreeMap<String, ProviderConfig>,
+}
+
+impl Services {
+    pub(super) fn section(&self, section: &str) -> Option<&BTreeMap<String, ProviderConfig>> {
+        let Self { stt, llm, voices } = self;
+        [("stt", stt), ("llm", llm), ("voices", voices)]
+            .into_iter()
+            .find_map(|(name, all)| (name == section).then_some(all))
+    }
 }
 
 /// One entry of `providers:`, `stt:`, `llm:` or `voices:`: its kind (`openai_realtime`, `espeak_ng`) and the options below it.

@@ -1,15 +1,18 @@
 //! The language of a context, and what the engine says in it.
 
 use super::{
-    Config,
+    Config, Context,
+    catalog::{Catalog, ServiceKind},
+    consistency::services_of,
     problem::{Path, Report},
     raw_speech,
     resolve::Resolver,
-    tree::{Kind, Node},
+    tree::Node,
     vam::is_language,
 };
 use crate::sentences::{Language, Sentence, Sentences};
-use std::collections::BTreeMap;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Sentences that are clips, and their keys below the context.
 const CLIPS: [(Sentence, [&str; 2]); 3] = [
@@ -18,10 +21,14 @@ const CLIPS: [(Sentence, [&str; 2]); 3] = [
     (Sentence::Patience, ["fillers", "patience"]),
 ];
 
+/// The kind of model that says three more, and their keys below its options.
+const ATTENDANT: &str = "attendant";
+const ATTENDANT_KEYS: [&str; 3] = ["greeting", "otherwise", "failed"];
+
 /// One that the agent says: its key below the context, and what is written there.
 type Own = (Sentence, [&'static str; 2], Option<String>);
 
-/// Sentences that the agent says. An attendant has three more, which are options of its model.
+/// Sentences that the agent says.
 fn own(sentences: raw_speech::Sentences, prompt: Option<String>, goodbye: Option<String>) -> [Own; 15] {
     let own = sentences;
     [
@@ -76,35 +83,70 @@ impl Resolver<'_> {
     }
 }
 
-/// Tells which sentences callers would hear in English although the context's language is another.
-pub(super) fn warnings(config: &Config, root: &Node, report: &mut Report) {
-    for name in config.contexts.keys() {
-        let context = Path::default().key("contexts").key(name);
-        let place = context.key("language");
-        let Some(Node { line, kind: Kind::Scalar { value, .. } }) = root.at(&place) else { continue };
-        if value.as_str().and_then(Language::of).is_some() {
-            continue;
+/// Tells which sentences callers would hear in English although the context's language is another, and who hears or speaks another
+/// language than the context's.
+pub(super) fn warnings(config: &Config, root: &Node, catalog: &Catalog, report: &mut Report) {
+    for context in config.contexts.values() {
+        let place = Path::default().key("contexts").key(&context.name);
+        let services: Vec<_> =
+            context.providers().flat_map(|provider| services_of(config, provider, catalog)).collect();
+        lacking(context, &services, root, &place, report);
+        let language = context.rules.sentences.tag.as_deref().unwrap_or(Language::English.code());
+        let own = context.speech.voice.as_ref().and_then(|name| {
+            let voice = config.services.voices.get(name)?;
+            let kind = catalog.service("voices", &voice.kind)?;
+            Some(("voice", (Path::default().key("voices").key(name), kind, &voice.options)))
+        });
+        let mut told = BTreeSet::new();
+        for (key, (service, kind, options)) in own.into_iter().chain(services.into_iter().map(|of| ("provider", of))) {
+            let Some(other) = (kind.language)(options).filter(|other| differ(language, other)) else { continue };
+            if told.insert(service.to_string()) {
+                let place = place.key(key);
+                let message = format!("{service} is for {other}, and what offhook says here is in {language}");
+                let hint = format!("name one for {language}, or write language: {other} in this context");
+                report.add(root.line_of(&place), &place, message, Some(hint));
+            }
         }
-        let is_written =
-            |group: &str, key: &str| root.at(&context.key(group).key(key)).is_some_and(|node| !node.is_null());
-        // `on_failure.apology` is a recording of the same sentence.
-        let is_told =
-            |[group, key]: &[&str; 2]| is_written(group, key) || *group == "on_failure" && is_written(group, "apology");
-        let missing: Vec<String> =
-            keys().map(|(_, keys)| keys).filter(|keys| !is_told(keys)).map(|keys| keys.join(".")).collect();
-        if !missing.is_empty() {
-            let known = Language::ALL.map(Language::code).join(", ");
-            let message = format!(
-                "offhook has no sentences of its own in this language; callers hear these in English: {}",
-                missing.join(", ")
-            );
-            report.add(
-                *line,
-                &place,
-                message,
-                Some(format!("write these keys in this context, or choose one of {known}")),
-            );
-        }
+    }
+}
+
+/// Whether two tags are of two languages, as far as their codes of two letters tell.
+fn differ(one: &str, other: &str) -> bool {
+    let code = |tag: &str| {
+        let code = tag.split(|c: char| !c.is_ascii_alphabetic()).next()?.to_ascii_lowercase();
+        // Both written forms of Norwegian are it.
+        let code = if matches!(&*code, "nb" | "nn") { "no".into() } else { code };
+        (code.len() == 2).then_some(code)
+    };
+    matches!((code(one), code(other)), (Some(one), Some(other)) if one != other)
+}
+
+/// A service that a provider names: its place, its kind and its options.
+type Service<'a> = (Path, &'a ServiceKind, &'a Value);
+
+/// Tells the keys of sentences that are neither written nor ours in the context's language.
+fn lacking(context: &Context, services: &[Service<'_>], root: &Node, path: &Path, report: &mut Report) {
+    let Some(tag) = context.rules.sentences.tag.as_deref().filter(|tag| Language::of(tag).is_none()) else { return };
+    let is_written = |group: &str, key: &str| root.at(&path.key(group).key(key)).is_some_and(|node| !node.is_null());
+    // `on_failure.apology` is a recording of the same sentence.
+    let is_told =
+        |[group, key]: &[&str; 2]| is_written(group, key) || *group == "on_failure" && is_written(group, "apology");
+    let own = keys().map(|(_, keys)| keys).filter(|keys| !is_told(keys)).map(|keys| keys.join("."));
+    let attendants = services.iter().filter(|(_, kind, _)| kind.kind == ATTENDANT).flat_map(|(place, _, options)| {
+        let lacks = |key: &&str| options[key].is_null() && !(*key == "greeting" && context.greeting.is_some());
+        ATTENDANT_KEYS.iter().filter(move |key| lacks(key)).map(move |key| place.key(ATTENDANT).key(key).to_string())
+    });
+    let missing: BTreeSet<String> = attendants.collect();
+    let missing: Vec<String> = own.chain(missing).collect();
+    if !missing.is_empty() {
+        let known = Language::ALL.map(Language::code).join(", ");
+        let message = format!(
+            "offhook has no sentences of its own in {tag}; callers hear these in English: {}",
+            missing.join(", ")
+        );
+        let place = path.key("language");
+        let hint = format!("write these keys, or choose one of {known}");
+        report.add(root.line_of(&place), &place, message, Some(hint));
     }
 }
 

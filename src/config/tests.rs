@@ -68,6 +68,7 @@ fn catalog() -> Catalog {
                 _ => Vec::new(),
             },
             calls: |_| Vec::new(),
+            language: |_| None,
         }],
         tools: crate::tool::BUILT_IN.to_vec(),
         ..Catalog::default()

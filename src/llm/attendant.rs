@@ -10,6 +10,7 @@ use crate::{
     remote::{
         Fault,
         checks::{self, Checked},
+        kinds,
     },
     sentences::Sentence,
     tool::{
@@ -43,6 +44,7 @@ pub(super) const KIND: ModelKind = ModelKind {
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
     calls,
+    language: kinds::no_language,
     build: |options| Ok(Arc::new(Attendant(Arc::new(checks::read(options)?)))),
 };
 

@@ -47,6 +47,7 @@ pub(super) const KIND: ModelKind = ModelKind {
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
     calls: kinds::no_calls,
+    language: kinds::no_language,
     build,
 };
 

@@ -16,12 +16,34 @@ pub struct Kind<T: ?Sized> {
     pub check: fn(&Value) -> Vec<OptionProblem>,
     /// The tools that these options call by name: every context that uses them has to list these.
     pub calls: fn(&Value) -> Vec<String>,
+    /// Tag of the only language that one with these options hears or speaks, where they tell it.
+    pub language: fn(&Value) -> Option<String>,
     pub build: fn(&Value) -> Result<Arc<T>, Vec<OptionProblem>>,
 }
 
 /// For kinds whose options call no tool.
 pub fn no_calls(_: &Value) -> Vec<String> {
     Vec::new()
+}
+
+/// For kinds whose options tell no language.
+pub fn no_language(_: &Value) -> Option<String> {
+    None
+}
+
+/// For kinds whose options may tell the language.
+pub fn language_option(options: &Value) -> Option<String> {
+    options["language"].as_str().map(str::to_owned)
+}
+
+/// The locale that the name of a voice begins with: `de_DE` in `de_DE-thorsten-medium`. Without the region in capitals it may be
+/// another mark: `af` in Kokoro's `af_heart` is not Afrikaans.
+pub fn locale(voice: &str) -> Option<String> {
+    let mut parts = voice.split(['_', '-']);
+    let (language, region) = (parts.next()?, parts.next()?);
+    let is_language = language.len() == 2 && language.bytes().all(|byte| byte.is_ascii_lowercase());
+    let is_region = region.len() == 2 && region.bytes().all(|byte| byte.is_ascii_uppercase());
+    (is_language && is_region).then(|| format!("{language}-{region}"))
 }
 
 /// What a configuration has to know of a table.
@@ -32,6 +54,7 @@ pub fn catalog<T: ?Sized>(kinds: &[Kind<T>]) -> Vec<ServiceKind> {
         schema: (row.schema)(),
         check: row.check,
         calls: row.calls,
+        language: row.language,
     };
     kinds.iter().map(row).collect()
 }

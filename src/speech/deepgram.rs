@@ -44,6 +44,7 @@ pub(super) const KIND: VoiceKind = VoiceKind {
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
     calls: kinds::no_calls,
+    language,
     build,
 };
 
@@ -63,6 +64,13 @@ struct Options {
     patience: Patience,
     #[serde(flatten)]
     text: TextOptions,
+}
+
+/// The vendor's voices end with their language.
+fn language(options: &Value) -> Option<String> {
+    let Options { model, .. } = checks::read(options).ok()?;
+    let (family, language) = (model.split('-').next()?, model.rsplit('-').next()?);
+    matches!(family, "aura" | "flux").then(|| language.to_owned())
 }
 
 fn base_url() -> String {

@@ -35,6 +35,7 @@ pub(super) const KIND: VoiceKind = VoiceKind {
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
     calls: kinds::no_calls,
+    language: kinds::language_option,
     build,
 };
 

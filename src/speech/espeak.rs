@@ -24,6 +24,7 @@ use futures_util::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 use std::{io::ErrorKind, process::Stdio, sync::Arc, time::Duration};
 use tokio::process::Command;
 
@@ -44,6 +45,7 @@ pub(super) const KIND: VoiceKind = VoiceKind {
     schema: checks::schema::<Espeak>,
     check: checks::mistakes::<Espeak>,
     calls: kinds::no_calls,
+    language,
     build: |options| Ok(Arc::new(checks::read::<Espeak>(options)?)),
 };
 
@@ -63,6 +65,12 @@ impl Default for Espeak {
     fn default() -> Self {
         Self { voice: "en".into(), words_per_minute: 165, text: TextOptions::default() }
     }
+}
+
+/// Voices are named by their language, such as `en-us+f3`; those of MBROLA are not: `mb-de4-en`.
+fn language(options: &Value) -> Option<String> {
+    let Espeak { voice, .. } = checks::read(options).ok()?;
+    (!voice.contains("mb-")).then_some(voice)
 }
 
 impl Checked for Espeak {

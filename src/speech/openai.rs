@@ -33,6 +33,7 @@ pub(super) const KIND: VoiceKind = VoiceKind {
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
     calls: kinds::no_calls,
+    language: |options| kinds::locale(options["voice"].as_str()?),
     build,
 };
 

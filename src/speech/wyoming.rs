@@ -41,6 +41,7 @@ pub(super) const KIND: VoiceKind = VoiceKind {
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
     calls: kinds::no_calls,
+    language: |options| kinds::language_option(options).or_else(|| kinds::locale(options["voice"].as_str()?)),
     build: |options| Ok(Arc::new(Wyoming(checks::read(options)?))),
 };
 

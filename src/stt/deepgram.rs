@@ -55,6 +55,7 @@ pub(super) const KIND: ListenerKind = ListenerKind {
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
     calls: kinds::no_calls,
+    language,
     build: |options| Ok(Arc::new(Deepgram { options: checks::read(options)? })),
 };
 
@@ -137,6 +138,13 @@ enum Version {
     /// Flux.
     #[serde(rename = "v2")]
     V2,
+}
+
+/// Nova hears English unless it is told another language.
+fn language(options: &Value) -> Option<String> {
+    let options: Options = checks::read(options).ok()?;
+    let is_english = options.version() == Version::V1 || options.model == FLUX_ENGLISH;
+    options.language.or_else(|| is_english.then(|| "en".into()))
 }
 
 fn base_url() -> String {

@@ -42,6 +42,7 @@ pub(super) const KIND: ListenerKind = ListenerKind {
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
     calls: kinds::no_calls,
+    language: kinds::language_option,
     build: |options| {
         let service = Service { options: checks::read(options)?, client: checks::client()? };
         Ok(Arc::new(ByUtterance(Arc::new(service))))

@@ -73,6 +73,7 @@ pub(super) const KIND: ListenerKind = ListenerKind {
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
     calls: kinds::no_calls,
+    language: |_| Some("en".into()),
     build: |options| Ok(Arc::new(ByUtterance(Arc::new(Recognizer::new(&checks::read(options)?)?)))),
 };
 

@@ -42,6 +42,7 @@ pub(super) const KIND: ListenerKind = ListenerKind {
     schema: checks::schema::<Options>,
     check: checks::mistakes::<Options>,
     calls: kinds::no_calls,
+    language: kinds::language_option,
     build: |options| Ok(Arc::new(ByUtterance(Arc::new(Server(checks::read(options)?))))),
 };
 

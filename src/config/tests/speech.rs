@@ -172,6 +172,90 @@ fn sentences_that_a_language_lacks_are_told() {
     assert_eq!(warnings(all), [""; 0]);
 }
 
+/// A pipeline of these services, in a context with these lines.
+fn warned([stt, llm, voices]: [&str; 3], lines: &str) -> Vec<String> {
+    let text = format!(
+        "stt:\n  ears: {{ {stt} }}\nllm:\n  mind: {{ {llm} }}\nvoices:\n  ada: {{ {voices} }}\nproviders:\n  \
+         front: {{ pipeline: {{ stt: ears, llm: mind, tts: ada }} }}\ncontexts:\n  desk:\n    prompt: Be kind.\n    \
+         provider: front\n{lines}"
+    );
+    let config = load_str("test.yaml", &text, &env, shipped::shipped());
+    config.unwrap_or_else(|problems| panic!("{problems}")).warnings.iter().map(ToString::to_string).collect()
+}
+
+const EARS: &str = "wyoming_transcribe: { address: \"h:1\" }";
+const MIND: &str = "openai_chat: { model: m, api_key: k }";
+
+#[test]
+fn a_voice_of_another_language_is_told_where_its_options_name_one() {
+    let wyoming = |voice: &str| format!("wyoming_speech: {{ address: \"h:1\", {voice} }}");
+    let openai = |voice: &str| format!("openai_speech: {{ model: m, voice: {voice} }}");
+    for (voice, language) in [
+        ("espeak_ng: {}".to_owned(), Some("en")),
+        ("espeak_ng: { voice: fr-be+f3 }".into(), Some("fr-be+f3")),
+        ("espeak_ng: { voice: mb-de4-en }".into(), None),
+        ("espeak_ng: { voice: yue }".into(), None),
+        (wyoming("voice: nl_NL-mls-medium"), Some("nl-NL")),
+        (wyoming("voice: thorsten, language: pl"), Some("pl")),
+        (wyoming("voice: af_heart"), None),
+        (openai("it-IT-Elsa"), Some("it-IT")),
+        (openai("ada"), None),
+        (openai("de_AT-kerstin"), None),
+        ("deepgram_speech: { api_key: k }".into(), Some("en")),
+        ("deepgram_speech: { api_key: k, model: aura-2-viktoria-de }".into(), None),
+        ("deepgram_speech: { api_key: k, model: house-voice-en }".into(), None),
+        ("elevenlabs_speech: { api_key: k, voice: v, language: es }".into(), Some("es")),
+        ("elevenlabs_speech: { api_key: k, voice: v }".into(), None),
+    ] {
+        let wrong = language.map(|other| {
+            format!("voices.ada is for {other}, and what offhook says here is in de; name one for de, or write language: {other} in this context")
+        });
+        for (key, lines) in [("provider", "    language: de\n"), ("voice", "    voice: ada\n    language: de\n")] {
+            let line = if key == "provider" { 12 } else { 13 };
+            let told = wrong.as_ref().map(|wrong| format!("test.yaml:{line}: contexts.desk.{key}: {wrong}"));
+            assert_eq!(warned([EARS, MIND, &voice], lines), Vec::from_iter(told), "{voice}");
+        }
+    }
+    let norwegian = "espeak_ng: { voice: nb }";
+    assert_eq!(warned([EARS, MIND, norwegian], "    language: nn\n"), [""; 0]);
+    let told = warned([EARS, MIND, norwegian], "");
+    assert!(told[0].contains("what offhook says here is in en; "), "without a language it is in English: {told:?}");
+}
+
+#[test]
+fn a_listener_of_another_language_is_told_too() {
+    for (ears, language) in [
+        ("deepgram_listen: { api_key: k }", Some("en")),
+        ("deepgram_listen: { api_key: k, model: flux-general-en }", Some("en")),
+        ("deepgram_listen: { api_key: k, model: flux-general-multi }", None),
+        ("deepgram_listen: { api_key: k, language: multi }", None),
+        ("deepgram_listen: { api_key: k, language: de-CH }", None),
+        ("pocketsphinx: { phrases: [opening hours] }", Some("en")),
+        ("wyoming_transcribe: { address: \"h:1\", language: fr }", Some("fr")),
+    ] {
+        let told = warned([ears, MIND, "espeak_ng: { voice: de }"], "    language: de\n");
+        let other = |other| format!("stt.ears is for {other}, and what offhook says here is in de; ");
+        assert!(matches!((&told[..], language.map(other)), ([], None) | ([_], Some(_))), "{ears}: {told:?}");
+        assert!(told.iter().all(|told| told.contains(&language.map(other).unwrap_or_default())), "{told:?}");
+    }
+}
+
+#[test]
+fn the_three_sentences_of_an_attendant_are_told_where_its_language_lacks_them() {
+    let mind = |keys: &str| format!("attendant: {{ entries: [{{ key: \"1\", say: A. }}], {keys} }}");
+    let told = |keys: &str, lines: &str| {
+        let lines = format!("    language: pl\n{lines}");
+        warned([EARS, &mind(keys), "espeak_ng: { voice: pl }"], &lines).concat()
+    };
+    let none = told("", "");
+    let keys = "llm.mind.attendant.failed, llm.mind.attendant.greeting, llm.mind.attendant.otherwise; write these keys";
+    assert!(none.contains(keys), "{none}");
+    let greeted = told("failed: A.", "    greeting: Dzień dobry.\n");
+    assert!(greeted.contains("sentences.end_with_star, llm.mind.attendant.otherwise; write these keys"), "{greeted}");
+    assert!(!told("greeting: A., otherwise: A., failed: A.", "").contains("llm.mind"));
+    assert_eq!(warned([EARS, &mind(""), "espeak_ng: { voice: de }"], "    language: de\n"), [""; 0]);
+}
+
 #[test]
 fn a_menu_needs_asterisk() {
     let told = problems_with("    on_failure: { menu: { say: Press one., keys: { \"1\": hang_up } } }\n");
