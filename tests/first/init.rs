@@ -326,6 +326,7 @@ async fn the_language_is_asked_for_and_offhook_speaks_it() {
         "\n      Speak German.\n",
         "greeting: \"Guten Tag. Wie kann ich Ihnen",
         "10300}\", language: \"de\" }",
+        "10200}\", language: \"de\" }",
     ] {
         assert!(yaml.contains(written), "{written}\n{yaml}");
     }
@@ -333,6 +334,32 @@ async fn the_language_is_asked_for_and_offhook_speaks_it() {
     let ran = offhook(home.path(), &["init", "--yes", "--offline", "--language", "de"], &[], "").await;
     assert_eq!(ran.code, 2, "{}", ran.out);
     assert!(ran.err.contains("an attendant hears English alone; choose another --provider"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn each_provider_hears_and_speaks_the_language_that_was_asked_for() {
+    let home = folder();
+    let keys = ["OPENAI_API_KEY", "DEEPGRAM_API_KEY", "ELEVENLABS_API_KEY", "ARI_PASSWORD"];
+    let env: Vec<(&str, String)> = keys.map(|name| (name, "some-secret".to_owned())).into();
+    for (provider, language, written) in [
+        ("openai_realtime", "fr-CA", "\n      transcription: { language: fr }\n"),
+        ("deepgram_agent", "fr-CA", "\n      listen: { version: v1, language: fr }\n"),
+        ("deepgram_agent", "fr-CA", "\n      speak: { type: deepgram, model: aura-2-agathe-fr }\n"),
+        ("deepgram_agent", "pt-BR", "\n      # The vendor has no voice for it: "),
+        ("deepgram_agent", "nb", "\n      listen: { version: v1, language: \"no\" }\n"),
+        ("deepgram_agent", "en-GB", "\n      # listen: { version: v1, language: de }\n"),
+        ("elevenlabs_agent", "fr-CA", "\n      # language: fr\n"),
+    ] {
+        let line = format!(
+            "init --yes --offline --force --provider {provider} --agent-id a --language {language} --output made"
+        );
+        let ran = offhook(home.path(), &line.split(' ').collect::<Vec<_>>(), &[], "").await;
+        assert_eq!(ran.code, 0, "{line}: {}{}", ran.out, ran.err);
+        let yaml = read(home.path(), "made/offhook.yaml");
+        assert!(yaml.contains(written), "{line}: {written}\n{yaml}");
+        let ran = offhook(home.path(), &["check", "made/offhook.yaml"], &env, "").await;
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{line}: {}", ran.out);
+    }
 }
 
 /// Nobody has to answer everything again because a package is missing.

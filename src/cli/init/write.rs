@@ -232,6 +232,7 @@ pub(super) fn config(answers: &Answers) -> String {
     let filled = [
         ("@SERVICES@", services.trim_end()),
         ("@BASE_URL@", &base_url),
+        ("@IN_LANGUAGE@", &in_language(answers.provider, &code)),
         ("@AGENT_ID@", &quoted(agent_id)),
         ("@URL@", &quoted(&answers.ari_url)),
         ("@USER@", &quoted(&answers.ari_user)),
@@ -249,11 +250,40 @@ pub(super) fn config(answers: &Answers) -> String {
         ("@TURNS@", &turns),
         ("@SPEAKS@", &speaks),
         ("@LANGUAGE@", &language),
-        ("@HEARS@", &quoted(&code)),
+        ("@CODE@", &quoted(&code)),
         // Last, as it is the one text in which everything may stand.
         ("@GREETING@", &quoted(&answers.greeting)),
     ];
     filled.iter().fold(FRAME.to_owned(), |text, (name, value)| text.replace(name, value))
+}
+
+/// Options by which a provider hears and speaks the language of this code. Where they have to be allowed at the vendor, they are
+/// commented out.
+fn in_language(provider: Kind, code: &str) -> String {
+    let (hears, english) = (quoted(code), code == Language::English.code());
+    let speaks = match code {
+        "de" => "aura-2-aurelia-de",
+        "es" => "aura-2-celeste-es",
+        "fr" => "aura-2-agathe-fr",
+        "it" => "aura-2-cinzia-it",
+        "nl" => "aura-2-beatrix-nl",
+        _ => "aura-2-thalia-en",
+    };
+    let listen = format!("listen: {{ version: v1, language: {hears} }}");
+    let speak = format!("speak: {{ type: deepgram, model: {speaks} }}");
+    match provider {
+        Kind::DeepgramAgent if english => {
+            format!("\n      # listen: {{ version: v1, language: de }}\n      # {speak}")
+        }
+        Kind::DeepgramAgent if speaks.ends_with(&format!("-{code}")) => format!("\n      {listen}\n      {speak}"),
+        Kind::DeepgramAgent => format!(
+            "\n      {listen}\n      # The vendor has no voice for it: name one of another vendor, as docs/configuration.md tells.\n      \
+             # {speak}"
+        ),
+        Kind::OpenaiRealtime if !english => format!("\n      transcription: {{ language: {hears} }}"),
+        Kind::ElevenlabsAgent if !english => format!("\n      # language: {hears}"),
+        _ => String::new(),
+    }
 }
 
 /// One context of an example with the comment above it.
