@@ -6,7 +6,7 @@
 use super::{
     Sound, Voice, VoiceError, VoiceKind,
     stream::limited,
-    text::{Language, TextOptions},
+    text::{TextOptions, VoiceLanguage},
 };
 use crate::{
     audio::{Clip, Format},
@@ -88,7 +88,7 @@ impl Checked for Espeak {
 
 impl Espeak {
     fn text(&self, written: &str) -> String {
-        self.text.text(written, Language::of(&self.voice))
+        self.text.text(written, VoiceLanguage::of(&self.voice))
     }
 
     /// Half of the time is for one of the places, which recognizers have too: 50 ms of a clause are as good as nothing, but those

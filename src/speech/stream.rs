@@ -2,7 +2,7 @@
 
 use super::{
     Sound, Voice, VoiceError,
-    text::{Language, TextOptions},
+    text::{TextOptions, VoiceLanguage},
 };
 use crate::{
     audio::{Clip, ClipError, Converter, Encoding, Format, WavHead},
@@ -54,7 +54,7 @@ pub(super) trait Service: Send + Sync {
     fn text_options(&self) -> TextOptions;
 
     /// That it speaks, where its options tell.
-    fn language(&self) -> Option<Language> {
+    fn language(&self) -> Option<VoiceLanguage> {
         None
     }
 

@@ -6,7 +6,7 @@
 use super::{
     VoiceError, VoiceKind,
     stream::{self, Patience, Service, Sounds},
-    text::{Language, TextOptions},
+    text::{TextOptions, VoiceLanguage},
 };
 use crate::{
     audio::Format,
@@ -109,8 +109,8 @@ impl Service for Wyoming {
         self.0.text
     }
 
-    fn language(&self) -> Option<Language> {
-        self.0.language.as_deref().or(self.0.voice.as_deref()).and_then(Language::of)
+    fn language(&self) -> Option<VoiceLanguage> {
+        self.0.language.as_deref().or(self.0.voice.as_deref()).and_then(VoiceLanguage::of)
     }
 
     fn sounds(&self, text: String, _: Format, first: Duration) -> Sounds {

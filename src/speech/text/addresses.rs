@@ -1,7 +1,7 @@
 //! Addresses of pages and mailboxes, and numbers that are read figure by figure.
 
 use super::{
-    language::{Language, Signs},
+    language::{Signs, VoiceLanguage},
     pattern, replace,
 };
 use regex::Regex;
@@ -28,7 +28,7 @@ pub(super) fn without_scheme(text: Cow<'_, str>) -> Cow<'_, str> {
     })
 }
 
-pub(super) fn spoken(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
+pub(super) fn spoken(text: Cow<'_, str>, language: VoiceLanguage) -> Cow<'_, str> {
     static MAILBOX: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})+"));
     let signs = language.signs();
@@ -60,7 +60,7 @@ fn in_words(address: &str, signs: &Signs) -> String {
 }
 
 /// Telephone numbers and other long ones, figure by figure, with a breath where they are parted.
-pub(super) fn numbers(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
+pub(super) fn numbers(text: Cow<'_, str>, language: VoiceLanguage) -> Cow<'_, str> {
     static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
         let international = r"\+[0-9]{1,3}[ .\x{a0}-]?(?:\([0-9]{1,5}\)|[0-9]{1,5})(?:[ ./\x{a0}-]?[0-9]{1,8}){1,6}";
         let national = r"\b0[0-9]{1,5}[ ./-]?[0-9]{2,8}(?:[ -][0-9]{2,8}){0,4}";

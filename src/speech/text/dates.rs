@@ -1,6 +1,6 @@
 //! Dates and times of day.
 
-use super::{Around, language::Language, pattern, replace};
+use super::{Around, language::VoiceLanguage, pattern, replace};
 use regex::Regex;
 use std::{borrow::Cow, sync::LazyLock};
 
@@ -8,7 +8,7 @@ use std::{borrow::Cow, sync::LazyLock};
 const DATIVE: &[&str] =
     &["am", "vom", "zum", "beim", "bis", "ab", "seit", "den", "dem", "im", "dieser", "diesen", "diesem", "nächsten"];
 
-pub(super) fn spoken(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
+pub(super) fn spoken(text: Cow<'_, str>, language: VoiceLanguage) -> Cow<'_, str> {
     let text = iso(text, language);
     let text = by_numbers(text, language);
     let text = by_name(text, language);
@@ -16,7 +16,7 @@ pub(super) fn spoken(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
 }
 
 /// `2026-12-03`, `2026-12-03T10:00:00+01:00`: as tools tell them.
-fn iso(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
+fn iso(text: Cow<'_, str>, language: VoiceLanguage) -> Cow<'_, str> {
     static ISO: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
             r"([0-9]{4})-([0-9]{2})-([0-9]{2})(?:[T ]([0-9]{2}:[0-9]{2})(?::[0-9]{2}(?:\.[0-9]+)?)?(Z|[+-][0-9]{2}:?[0-9]{2})?)?",
@@ -33,7 +33,7 @@ fn iso(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
 }
 
 /// `24.12.2026`, `24/12/2026`, and in American English `12/24/2026`.
-fn by_numbers(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
+fn by_numbers(text: Cow<'_, str>, language: VoiceLanguage) -> Cow<'_, str> {
     static DATE: LazyLock<Regex> = LazyLock::new(|| pattern(r"([0-9]{1,2})([./-])([0-9]{1,2})([./-])([0-9]{4})"));
     static DAY: LazyLock<Regex> = LazyLock::new(|| pattern(r"([0-9]{1,2})\.([0-9]{1,2})\."));
     let text = replace(text, &DATE, |found, around| {
@@ -43,15 +43,15 @@ fn by_numbers(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
         let (first, second) = (&found[1], &found[3]);
         let twelve = |number: &str| number.parse::<u8>().is_ok_and(|number| number <= 12);
         let (day, month) = match language {
-            Language::AmericanEnglish => (second, first),
+            VoiceLanguage::AmericanEnglish => (second, first),
             // Where both could be the month nobody knows who wrote it.
-            Language::English if twelve(first) && twelve(second) => return None,
-            Language::English if twelve(first) => (second, first),
+            VoiceLanguage::English if twelve(first) && twelve(second) => return None,
+            VoiceLanguage::English if twelve(first) => (second, first),
             _ => (first, second),
         };
         date(day, month, Some(&found[5]), language, around)
     });
-    if language != Language::German {
+    if language != VoiceLanguage::German {
         return text;
     }
     replace(text, &DAY, |found, around| {
@@ -63,17 +63,17 @@ fn by_numbers(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
 }
 
 /// "December 3", "3. Dezember", "1 décembre": the day is an ordinal number, which these do not show.
-fn by_name(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
+fn by_name(text: Cow<'_, str>, language: VoiceLanguage) -> Cow<'_, str> {
     static ENGLISH: LazyLock<Regex> = LazyLock::new(|| {
-        let months = Language::English.months().join("|");
+        let months = VoiceLanguage::English.months().join("|");
         pattern(&format!(r"\b({months}) ([0-9]{{1,2}})\b"))
     });
     static GERMAN: LazyLock<Regex> = LazyLock::new(|| {
-        let months = Language::German.months().join("|");
+        let months = VoiceLanguage::German.months().join("|");
         pattern(&format!(r"\b([0-9]{{1,2}})\. ({months})\b"))
     });
     match language {
-        Language::AmericanEnglish | Language::English => replace(text, &ENGLISH, |found, around| {
+        VoiceLanguage::AmericanEnglish | VoiceLanguage::English => replace(text, &ENGLISH, |found, around| {
             // "In May 20 people came", "March 15-17".
             let counts =
                 around.before.split_whitespace().next_back().is_some_and(|word| word.eq_ignore_ascii_case("in"));
@@ -81,7 +81,7 @@ fn by_name(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
             let day = found[2].parse().ok().filter(|day| (1..=31).contains(day) && !goes_on)?;
             Some(format!("{} {}", &found[1], english(day)))
         }),
-        Language::German => replace(text, &GERMAN, |found, around| {
+        VoiceLanguage::German => replace(text, &GERMAN, |found, around| {
             let day = found[1].parse().ok().filter(|day| (1..=31).contains(day))?;
             Some(format!("{} {}", german(day, around.before), &found[2]))
         }),
@@ -90,18 +90,18 @@ fn by_name(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
 }
 
 /// `None`: no day of any year.
-fn date(day: &str, month: &str, year: Option<&str>, language: Language, around: &Around<'_>) -> Option<String> {
+fn date(day: &str, month: &str, year: Option<&str>, language: VoiceLanguage, around: &Around<'_>) -> Option<String> {
     let day: usize = day.parse().ok().filter(|day| (1..=31).contains(day))?;
     let month = *language.months().get(month.parse::<usize>().ok()?.checked_sub(1)?)?;
     let (space, year) = (if year.is_some() { " " } else { "" }, year.unwrap_or_default());
     Some(match language {
-        Language::AmericanEnglish | Language::English => format!("{month} {}, {year}", english(day)),
-        Language::German => format!("{} {month}{space}{year}", german(day, around.before)),
-        Language::French if day == 1 => format!("1er {month}{space}{year}"),
-        Language::Italian if day == 1 => format!("primo {month}{space}{year}"),
-        Language::Portuguese if day == 1 => format!("primeiro de {month} de {year}"),
-        Language::Spanish | Language::Portuguese => format!("{day} de {month} de {year}"),
-        Language::French | Language::Italian | Language::Dutch => format!("{day} {month}{space}{year}"),
+        VoiceLanguage::AmericanEnglish | VoiceLanguage::English => format!("{month} {}, {year}", english(day)),
+        VoiceLanguage::German => format!("{} {month}{space}{year}", german(day, around.before)),
+        VoiceLanguage::French if day == 1 => format!("1er {month}{space}{year}"),
+        VoiceLanguage::Italian if day == 1 => format!("primo {month}{space}{year}"),
+        VoiceLanguage::Portuguese if day == 1 => format!("primeiro de {month} de {year}"),
+        VoiceLanguage::Spanish | VoiceLanguage::Portuguese => format!("{day} de {month} de {year}"),
+        VoiceLanguage::French | VoiceLanguage::Italian | VoiceLanguage::Dutch => format!("{day} {month}{space}{year}"),
     })
 }
 
@@ -159,7 +159,7 @@ fn german(day: usize, before: &str) -> String {
     }
 }
 
-fn times(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
+fn times(text: Cow<'_, str>, language: VoiceLanguage) -> Cow<'_, str> {
     static COLON: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"([01]?[0-9]|2[0-4]):([0-5][0-9])(?: ?(Uhr|uur|heures|horas|(?i:[ap]\.?m\b\.?)))?"));
     static GERMAN: LazyLock<Regex> = LazyLock::new(|| pattern(r"([01]?[0-9]|2[0-4])\.([0-5][0-9]) (Uhr)"));
@@ -174,19 +174,19 @@ fn times(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
     };
     let text = time(text, &COLON);
     match language {
-        Language::German => time(text, &GERMAN),
-        Language::French => time(text, &FRENCH),
+        VoiceLanguage::German => time(text, &GERMAN),
+        VoiceLanguage::French => time(text, &FRENCH),
         _ => text,
     }
 }
 
-fn time(hour: Option<u8>, minutes: &str, unit: Option<&str>, language: Language) -> Option<String> {
+fn time(hour: Option<u8>, minutes: &str, unit: Option<&str>, language: VoiceLanguage) -> Option<String> {
     let hour = hour?;
     let minute: u8 = minutes.parse().ok()?;
     let whole = minute == 0;
     let halves = unit.is_some_and(|unit| unit.starts_with(['a', 'p', 'A', 'P']));
     Some(match language {
-        Language::AmericanEnglish | Language::English => {
+        VoiceLanguage::AmericanEnglish | VoiceLanguage::English => {
             let (hour, half) = match (hour, unit) {
                 (_, Some(unit)) => (hour, Some(unit.to_owned())),
                 (0 | 24, None) => (12, Some("am".into())),
@@ -203,18 +203,18 @@ fn time(hour: Option<u8>, minutes: &str, unit: Option<&str>, language: Language)
         }
         // "8:00 p.m." in another language: the voice makes the best of it.
         _ if halves => return None,
-        Language::German if whole => format!("{hour} Uhr"),
-        Language::German => format!("{hour} Uhr {minute}"),
-        Language::French => {
+        VoiceLanguage::German if whole => format!("{hour} Uhr"),
+        VoiceLanguage::German => format!("{hour} Uhr {minute}"),
+        VoiceLanguage::French => {
             let hours = if hour < 2 { "heure" } else { "heures" };
             if whole { format!("{hour} {hours}") } else { format!("{hour} {hours} {minute}") }
         }
-        Language::Dutch if whole => format!("{hour} uur"),
-        Language::Dutch => format!("{hour} uur {minute}"),
-        Language::Spanish if whole && unit.is_some() => format!("{hour} horas"),
-        Language::Spanish | Language::Italian if whole => format!("{hour}"),
-        Language::Spanish => format!("{hour} y {minute}"),
-        Language::Portuguese if whole => format!("{hour} horas"),
-        Language::Italian | Language::Portuguese => format!("{hour} e {minute}"),
+        VoiceLanguage::Dutch if whole => format!("{hour} uur"),
+        VoiceLanguage::Dutch => format!("{hour} uur {minute}"),
+        VoiceLanguage::Spanish if whole && unit.is_some() => format!("{hour} horas"),
+        VoiceLanguage::Spanish | VoiceLanguage::Italian if whole => format!("{hour}"),
+        VoiceLanguage::Spanish => format!("{hour} y {minute}"),
+        VoiceLanguage::Portuguese if whole => format!("{hour} horas"),
+        VoiceLanguage::Italian | VoiceLanguage::Portuguese => format!("{hour} e {minute}"),
     })
 }

@@ -1,8 +1,9 @@
 //! The words of each language.
 
-/// A language whose words are known here.
+/// Language of a voice that figures and signs are written out for. It is not the `Language` of sentences, in which offhook speaks
+/// itself: months and signs are written here for seven languages, and dates are read in another order in the United States.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Language {
+pub enum VoiceLanguage {
     /// Of the United States, where the month of a date comes first.
     AmericanEnglish,
     English,
@@ -14,7 +15,7 @@ pub enum Language {
     Portuguese,
 }
 
-impl Language {
+impl VoiceLanguage {
     /// Of a voice as espeak-ng, Piper or a language tag name it: `en-us+f3`, `de_DE-thorsten-medium`, `pt-BR`.
     pub fn of(name: &str) -> Option<Self> {
         let name = name.to_lowercase();

@@ -16,7 +16,7 @@ mod money;
 #[cfg(test)]
 mod tests;
 
-pub use language::Language;
+pub use language::VoiceLanguage;
 pub use markdown::{is_spoken, speakable};
 use regex::{Captures, Regex};
 use schemars::JsonSchema;
@@ -41,7 +41,7 @@ impl Default for TextOptions {
 
 impl TextOptions {
     /// What a voice of this language is sent.
-    pub fn text(self, written: &str, language: Option<Language>) -> String {
+    pub fn text(self, written: &str, language: Option<VoiceLanguage>) -> String {
         if self.text_normalization { normalized(written, language) } else { written.into() }
     }
 }
@@ -51,7 +51,7 @@ const fn yes() -> bool {
 }
 
 /// What is written, as it is said in this language.
-fn normalized(text: &str, language: Option<Language>) -> String {
+fn normalized(text: &str, language: Option<VoiceLanguage>) -> String {
     let text = markup::removed(text);
     let text = match language {
         Some(language) => {

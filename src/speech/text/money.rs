@@ -2,7 +2,7 @@
 
 use super::{
     Around,
-    language::{Currency, Language},
+    language::{Currency, VoiceLanguage},
     pattern, replace,
 };
 use regex::Regex;
@@ -14,7 +14,7 @@ const SIGN: &str = r"\$|€|£|US\$|USD|EUR|GBP|CHF";
 /// Amounts of more figures keep the signs between their thousands: without them they would be read figure by figure.
 const PLAIN_FIGURES_MAX: usize = 6;
 
-pub(super) fn spoken(text: Cow<'_, str>, language: Language) -> Cow<'_, str> {
+pub(super) fn spoken(text: Cow<'_, str>, language: VoiceLanguage) -> Cow<'_, str> {
     static BEFORE: LazyLock<Regex> =
         LazyLock::new(|| pattern(&format!(r"(?P<sign>{SIGN})[ \x{{a0}}]?(?P<number>{NUMBER})")));
     static BEHIND: LazyLock<Regex> =
@@ -42,7 +42,7 @@ struct Number {
 
 impl Number {
     /// `None` where nobody can tell thousands from thousandths, as in "0,319".
-    fn read(written: &str, language: Language) -> Option<Self> {
+    fn read(written: &str, language: VoiceLanguage) -> Option<Self> {
         let english = language.is_english();
         let tail = |at: usize| &written[at + 1..];
         let decimal = written.rfind(['.', ',']).filter(|&at| tail(at).len() < 3);
@@ -66,7 +66,7 @@ impl Number {
     }
 }
 
-fn amount(number: &Number, sign: &str, language: Language, around: &Around<'_>) -> String {
+fn amount(number: &Number, sign: &str, language: VoiceLanguage, around: &Around<'_>) -> String {
     let currency = match sign {
         "€" | "EUR" => Currency::Euro,
         "£" | "GBP" => Currency::Pound,
@@ -90,9 +90,9 @@ fn amount(number: &Number, sign: &str, language: Language, around: &Around<'_>) 
     };
     match language {
         _ if hundredths.is_empty() => amount,
-        Language::AmericanEnglish | Language::English => format!("{amount} and {}", cents()),
-        Language::German | Language::French | Language::Dutch => format!("{amount} {hundredths}"),
-        Language::Spanish => format!("{amount} con {hundredths}"),
-        Language::Italian | Language::Portuguese => format!("{amount} e {hundredths}"),
+        VoiceLanguage::AmericanEnglish | VoiceLanguage::English => format!("{amount} and {}", cents()),
+        VoiceLanguage::German | VoiceLanguage::French | VoiceLanguage::Dutch => format!("{amount} {hundredths}"),
+        VoiceLanguage::Spanish => format!("{amount} con {hundredths}"),
+        VoiceLanguage::Italian | VoiceLanguage::Portuguese => format!("{amount} e {hundredths}"),
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
-use Language::{AmericanEnglish, Dutch, English, French, German, Italian, Portuguese, Spanish};
+use VoiceLanguage::{AmericanEnglish, Dutch, English, French, German, Italian, Portuguese, Spanish};
 
-fn says(language: Language, rows: &[(&str, &str)]) {
+fn says(language: VoiceLanguage, rows: &[(&str, &str)]) {
     for (written, said) in rows {
         assert_eq!(normalized(written, Some(language)), *said, "{language:?}");
     }
@@ -22,7 +22,7 @@ fn the_language_is_known_by_the_name_of_a_voice() {
         ("", None),
     ];
     for (name, language) in rows {
-        assert_eq!(Language::of(name), language, "{name}");
+        assert_eq!(VoiceLanguage::of(name), language, "{name}");
     }
 }
 
