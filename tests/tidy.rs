@@ -358,22 +358,16 @@ fn the_log_targets_are_in_the_readme() {
     }
 }
 
-/// Sentences that callers hear word for word are in `sentences.rs`, in every language. `ORDERS` tell a model to speak in words of its
-/// own.
+/// Sentences that callers hear word for word are in `sentences.rs`, in every language. What is to be told to a model is told, not
+/// said: an agent without a model would say it to the caller.
 #[test]
 fn no_sentence_for_callers_is_written_into_a_call() {
-    const ORDERS: [&str; 3] =
-        ["Your last answer broke off", "Your last answer was not heard", "Say this to the caller, word for word"];
     let said = |text: &str| {
         let calls = text.split(".say(").chain(text.split(".say_now(")).skip(1);
         let quoted = calls.filter_map(|call| call.strip_prefix("&format!(").unwrap_or(call).strip_prefix('"'));
-        quoted.filter(|text| !ORDERS.iter().any(|order| text.starts_with(order))).map(str::to_owned).collect::<Vec<_>>()
+        quoted.map(str::to_owned).collect::<Vec<_>>()
     };
-    assert_eq!(
-        said(r#"self.say("Hello.", now, out); self.say("Your last answer was not heard.")"#).len(),
-        1,
-        "the rule itself"
-    );
+    assert_eq!(said(r#"self.say("Hello.", now, out); self.say(&closing, now, out);"#).len(), 1, "the rule itself");
     for (file, text) in sources("src/core/call") {
         let words: Vec<String> = said(&text).iter().map(|sentence| sentence.chars().take(40).collect()).collect();
         assert!(

@@ -62,6 +62,24 @@ pub(super) struct Sentences {
     /// Said by an attendant that has taken a message or the like, where its entry says nothing.
     #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::Done)))]
     pub done: Option<String>,
+    /// Said by an attendant when the PIN that a caller has typed is theirs, where its entry says nothing.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::PinRight)))]
+    pub pin_right: Option<String>,
+    /// Said by an attendant when the PIN that a caller has typed is another, where its entry says nothing.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::PinWrong)))]
+    pub pin_wrong: Option<String>,
+    /// Said by an attendant that has collected digits, where its entry says nothing.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::DigitsTaken)))]
+    pub digits_taken: Option<String>,
+    /// Said by an attendant of an extension that is free, where its entry says nothing.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::ExtensionFree)))]
+    pub extension_free: Option<String>,
+    /// Said by an attendant of an extension that is on another call or ringing, where its entry says nothing.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::ExtensionBusy)))]
+    pub extension_busy: Option<String>,
+    /// Said by an attendant of an extension that is not available, where its entry says nothing.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::ExtensionUnreachable)))]
+    pub extension_unreachable: Option<String>,
     /// Said before a caller types a PIN.
     #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::EnterPin)))]
     pub enter_pin: Option<String>,

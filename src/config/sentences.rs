@@ -29,7 +29,7 @@ const ATTENDANT_KEYS: [&str; 3] = ["greeting", "otherwise", "failed"];
 type Own = (Sentence, [&'static str; 2], Option<String>);
 
 /// Sentences that the agent says.
-fn own(sentences: raw_speech::Sentences, prompt: Option<String>, goodbye: Option<String>) -> [Own; 15] {
+fn own(sentences: raw_speech::Sentences, prompt: Option<String>, goodbye: Option<String>) -> [Own; 21] {
     let own = sentences;
     [
         (Sentence::AreYouThere, ["no_input", "say"], prompt),
@@ -44,6 +44,12 @@ fn own(sentences: raw_speech::Sentences, prompt: Option<String>, goodbye: Option
         (Sentence::Connecting, ["sentences", "connecting"], own.connecting),
         (Sentence::Goodbye, ["sentences", "goodbye"], own.goodbye),
         (Sentence::Done, ["sentences", "done"], own.done),
+        (Sentence::PinRight, ["sentences", "pin_right"], own.pin_right),
+        (Sentence::PinWrong, ["sentences", "pin_wrong"], own.pin_wrong),
+        (Sentence::DigitsTaken, ["sentences", "digits_taken"], own.digits_taken),
+        (Sentence::ExtensionFree, ["sentences", "extension_free"], own.extension_free),
+        (Sentence::ExtensionBusy, ["sentences", "extension_busy"], own.extension_busy),
+        (Sentence::ExtensionUnreachable, ["sentences", "extension_unreachable"], own.extension_unreachable),
         (Sentence::EnterPin, ["sentences", "enter_pin"], own.enter_pin),
         (Sentence::EndWithHash, ["sentences", "end_with_hash"], own.end_with_hash),
         (Sentence::EndWithStar, ["sentences", "end_with_star"], own.end_with_star),

@@ -3,6 +3,8 @@
 //! It knows phrases and keys. It says what stands there, or calls the tool that stands there and says what comes of it.
 //! A recogniser that writes down free words may mishear some, so a phrase is found with a confidence.
 
+mod phrases;
+
 use super::{Ask, Finish, Message, Model, ModelKind, Order, Piece};
 use crate::{
     call::key_of,
@@ -14,11 +16,12 @@ use crate::{
     },
     sentences::Sentence,
     tool::{
-        HANGUP_CALL, LEAVE_VOICEMAIL, REQUEST_TRANSCRIPT, SEND_DTMF, STOP_RECORDING, TAKE_MESSAGE, TRANSFER, ToolCall,
-        schemas::Dialect,
+        CHECK_EXTENSION_STATUS, COLLECT_DIGITS, HANGUP_CALL, LEAVE_VOICEMAIL, REQUEST_TRANSCRIPT, SEND_DTMF,
+        STOP_RECORDING, TAKE_MESSAGE, TRANSFER, ToolCall, VERIFY_PIN, declarative, mcp, schemas::Dialect,
     },
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
+use phrases::{CONFIDENCE_FLOOR, GAP, GAPS_MAX, confidence, words};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -28,14 +31,6 @@ use uuid::Uuid;
 
 /// More entries than a caller can be told of.
 const ENTRIES_MAX: usize = 50;
-/// Words that a `*` stands for at most. Where more lie between, the caller is in another thought.
-const GAP_WORDS_MAX: usize = 5;
-/// The last words of a turn in which phrases are looked for: two minutes of talk.
-const SAID_WORDS_MAX: usize = 400;
-/// Gaps of one phrase: each multiplies the work of finding it.
-const GAPS_MAX: usize = 3;
-/// Below, words that only resemble each other would count, such as "Sunday" and "Monday" (0.67).
-const CONFIDENCE_FLOOR: f64 = 0.7;
 const KEYS: &str = "0123456789*#";
 
 pub(super) const KIND: ModelKind = ModelKind {
@@ -91,7 +86,8 @@ struct Entry {
     /// The tool's arguments.
     #[serde(default)]
     arguments: Map<String, Value>,
-    /// What it says of the tool's result; `{name}` is that part of its data. Without it, the tool's own sentence.
+    /// What it says of the tool's result; `{name}` is that part of its data. Without it, the tool's own words; where those
+    /// are for a model, a sentence of offhook's in the context's language.
     #[serde(default)]
     result: Option<String>,
 }
@@ -203,7 +199,7 @@ impl Options {
             _ if pressed.is_some() => Vec::new(),
             Some(Message::Caller(said)) => {
                 let said = words(said);
-                let meant = self.entries.iter().find(|entry| entry.confidence(&said) >= self.confidence_min);
+                let meant = self.entries.iter().find(|entry| confidence(&entry.hears, &said) >= self.confidence_min);
                 meant.map_or_else(otherwise, Entry::reply)
             }
             Some(Message::System(_) | Message::Agent { .. }) | None => otherwise(),
@@ -244,8 +240,8 @@ impl Options {
             })
         };
         let template = self.entries.iter().find(is_of).and_then(|entry| entry.result.as_ref());
-        let filled = template.and_then(|template| fill(template, &output["data"]));
-        let own = || match call.and_then(|call| for_callers(&call.name)) {
+        let filled = template.and_then(|template| fill(template, data_of(&output)));
+        let own = || match for_callers(call.map_or("", |call| &call.name), &output) {
             Some(sentence) => Some(ask.sentences.get(sentence).to_owned()),
             None => output["message"].as_str().map(str::to_owned),
         };
@@ -253,14 +249,33 @@ impl Options {
     }
 }
 
-/// Sentence for callers in place of a tool's message that tells a model what to do.
-fn for_callers(tool: &str) -> Option<Sentence> {
-    match tool {
-        TRANSFER | LEAVE_VOICEMAIL => Some(Sentence::Connecting),
-        HANGUP_CALL => Some(Sentence::Goodbye),
-        TAKE_MESSAGE | REQUEST_TRANSCRIPT | SEND_DTMF | STOP_RECORDING => Some(Sentence::Done),
-        _ => None,
-    }
+/// Data of a result; where models are told that alone (`policy.tool_result: data`), it is all of it.
+fn data_of(output: &Value) -> &Value {
+    output.get("data").unwrap_or(output)
+}
+
+/// Sentence for callers in place of a tool's message that was written for a model, or of none.
+fn for_callers(tool: &str, output: &Value) -> Option<Sentence> {
+    let data = data_of(output);
+    Some(match tool {
+        TRANSFER | LEAVE_VOICEMAIL => Sentence::Connecting,
+        HANGUP_CALL => Sentence::Goodbye,
+        TAKE_MESSAGE | REQUEST_TRANSCRIPT | SEND_DTMF | STOP_RECORDING => Sentence::Done,
+        VERIFY_PIN if data["authenticated"] == true => Sentence::PinRight,
+        VERIFY_PIN => Sentence::PinWrong,
+        COLLECT_DIGITS => Sentence::DigitsTaken,
+        CHECK_EXTENSION_STATUS => match data["status"].as_str() {
+            Some("available") => Sentence::ExtensionFree,
+            Some("in_use" | "ringing") => Sentence::ExtensionBusy,
+            _ => Sentence::ExtensionUnreachable,
+        },
+        _ => match output["message"].as_str() {
+            Some(mcp::FETCHED | declarative::SUCCESS) => Sentence::Done,
+            Some(declarative::FAILURE) => Sentence::DidNotWork,
+            None if output["ok"] == true => Sentence::Done,
+            _ => return None,
+        },
+    })
 }
 
 impl Entry {
@@ -270,47 +285,6 @@ impl Entry {
             Piece::Call(ToolCall { id: format!("call_{}", Uuid::new_v4().simple()), name: name.clone(), arguments })
         });
         self.say.clone().map(Piece::Text).into_iter().chain(call).collect()
-    }
-
-    /// How surely one of its phrases is among these words.
-    fn confidence(&self, said: &[String]) -> f64 {
-        let said = &said[said.len().saturating_sub(SAID_WORDS_MAX)..];
-        let phrases = self.hears.iter().map(|phrase| pattern(phrase));
-        let places = |phrase: Vec<String>| (0..said.len()).map(move |at| likeness(&phrase, &said[at..]));
-        phrases.flat_map(places).fold(0.0, f64::max)
-    }
-}
-
-/// Stands in a phrase for words that do not matter.
-const GAP: &str = "*";
-
-/// Lower case, without punctuation.
-fn words(text: &str) -> Vec<String> {
-    let words = text.split(|c: char| !c.is_alphanumeric() && c != '\'').filter(|word| !word.is_empty());
-    words.map(str::to_lowercase).collect()
-}
-
-/// The words of a phrase, and its gaps.
-fn pattern(phrase: &str) -> Vec<String> {
-    let parts = phrase.split(GAP).map(words).collect::<Vec<_>>();
-    parts.join(&GAP.to_owned())
-}
-
-/// How surely `said` begins with `phrase`: the likeness of the word that is least like the phrase's own.
-fn likeness(phrase: &[String], said: &[String]) -> f64 {
-    match (phrase, said) {
-        ([], _) => 1.0,
-        ([gap, rest @ ..], _) if gap == GAP => {
-            let skips = 0..=said.len().min(GAP_WORDS_MAX);
-            skips.map(|skipped| likeness(rest, &said[skipped..])).fold(0.0, f64::max)
-        }
-        ([_, ..], []) => 0.0,
-        ([word, rest @ ..], [heard, after @ ..]) if word == heard => likeness(rest, after),
-        ([word, rest @ ..], [heard, after @ ..]) => match strsim::normalized_levenshtein(word, heard) {
-            // Nothing behind it makes up for that.
-            unlike if unlike < CONFIDENCE_FLOOR => 0.0,
-            like => like.min(likeness(rest, after)),
-        },
     }
 }
 
@@ -435,29 +409,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_phrase_is_found_as_surely_as_the_word_that_is_least_like_its_own() {
-        let sure = |phrase: &str, said: &str| {
-            let (key, say, call, result) = (None, None, None, None);
-            let entry = Entry { hears: vec![phrase.into()], key, say, call, arguments: Map::new(), result };
-            (entry.confidence(&words(said)) * 100.0).round()
-        };
-        for (phrase, said, percent) in [
-            ("opening hours", "the opening hours, please", 100.0),
-            ("opening hours", "the opening hour", 80.0),
-            ("opening hours", "opening the hours", 0.0),
-            ("on sunday", "on Sundays", 86.0),
-            ("on sunday", "on Monday", 0.0),
-            ("when * open", "when open", 100.0),
-            ("when * open", "tell me when all of you are open", 100.0),
-            ("when * open", "when one two three four five six open", 0.0),
-            ("leave*message", "leave him a message", 100.0),
-            ("weather", "", 0.0),
-        ] {
-            assert_eq!(sure(phrase, said), percent, "{phrase:?} in {said:?}");
-        }
-    }
-
     #[tokio::test]
     async fn a_key_counts_whatever_is_heard_beside_it_until_it_is_answered() {
         let key = |key| Message::System(crate::call::key_note(key));
@@ -499,17 +450,41 @@ mod tests {
     /// The message of such a tool, "The caller is connected after your words", is for a model.
     #[tokio::test]
     async fn of_a_result_that_tells_a_model_what_to_do_it_says_its_own_sentence() {
-        for (tool, sentence) in [
-            (TRANSFER, Sentence::Connecting),
-            (LEAVE_VOICEMAIL, Sentence::Connecting),
-            (HANGUP_CALL, Sentence::Goodbye),
-            (TAKE_MESSAGE, Sentence::Done),
+        let status = |status: &str| json!({ "extension": "100", "status": status });
+        for (tool, data, sentence) in [
+            (TRANSFER, json!(null), Sentence::Connecting),
+            (LEAVE_VOICEMAIL, json!(null), Sentence::Connecting),
+            (HANGUP_CALL, json!(null), Sentence::Goodbye),
+            (TAKE_MESSAGE, json!(null), Sentence::Done),
+            (VERIFY_PIN, json!({ "authenticated": true }), Sentence::PinRight),
+            (VERIFY_PIN, json!({ "authenticated": false }), Sentence::PinWrong),
+            (COLLECT_DIGITS, json!({ "digits": "123" }), Sentence::DigitsTaken),
+            (COLLECT_DIGITS, json!({ "handle": "h", "count": 3 }), Sentence::DigitsTaken),
+            (CHECK_EXTENSION_STATUS, status("available"), Sentence::ExtensionFree),
+            (CHECK_EXTENSION_STATUS, status("ringing"), Sentence::ExtensionBusy),
+            (CHECK_EXTENSION_STATUS, status("unknown"), Sentence::ExtensionUnreachable),
         ] {
             let call = ToolCall { id: "c".into(), name: tool.into(), arguments: "{}".into() };
             let agent = Message::Agent { text: String::new(), calls: vec![call] };
-            let output = json!({ "ok": true, "message": "Do this, and then that." }).to_string();
+            let output = json!({ "ok": true, "message": "Do this, and then that.", "data": data }).to_string();
             let said = answer(vec![agent, Message::Result { call_id: "c".into(), output }], None).await.concat();
             assert_eq!(said, sentence.text(Language::German), "{tool}");
+        }
+    }
+
+    #[tokio::test]
+    async fn of_a_result_without_words_it_says_how_it_went() {
+        let done = Sentence::Done;
+        for (output, sentence) in [
+            (json!({ "ok": true, "message": mcp::FETCHED, "data": { "temperature": 7 } }), done),
+            (json!({ "ok": true, "message": declarative::SUCCESS }), done),
+            (json!({ "ok": true, "data": { "status": "dispatched" } }), done),
+            (json!({ "ok": true, "message": declarative::FAILURE }), Sentence::DidNotWork),
+        ] {
+            let call = ToolCall { id: "c".into(), name: "mcp_atis".into(), arguments: "{}".into() };
+            let agent = Message::Agent { text: String::new(), calls: vec![call] };
+            let result = Message::Result { call_id: "c".into(), output: output.to_string() };
+            assert_eq!(answer(vec![agent, result], None).await.concat(), sentence.text(Language::German), "{output}");
         }
     }
 

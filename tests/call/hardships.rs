@@ -4,7 +4,7 @@ use crate::call::stage::{Stage, rules};
 use bytes::Bytes;
 use offhook_core::call::{
     AgentCommand, AgentEvent, AgentLoss, CallRules, EndClass, EndReason, Lapse, LegCommand, LegEvent, Measure, Note,
-    ResponseStatus, TransferFault,
+    Reply, ResponseStatus, TransferFault,
 };
 use std::time::Duration;
 
@@ -180,7 +180,12 @@ fn a_failed_or_empty_answer_is_asked_for_again_and_then_given_up() {
         };
         stage.caller_says(400);
         fails(&mut stage, "r1");
-        assert!(matches!(stage.commands().last().unwrap(), AgentCommand::Say { .. }), "{status:?}");
+        let again = ("Your last answer was not heard. Give it again.".into(), Reply::Wanted);
+        assert_eq!(
+            (stage.told(), stage.told_to_say()),
+            (vec![again], vec![]),
+            "{status:?}: it is no sentence to be said"
+        );
         fails(&mut stage, "r2");
         assert!(stage.notes().contains(&&Note::Failing(EndReason::AgentSilent)), "{status:?}");
     }
@@ -197,14 +202,14 @@ fn an_answer_that_breaks_off_after_its_first_sound_is_gone_on_with_once_a_turn()
         };
         stage.caller_says(400);
         breaks_off(&mut stage, "r1");
-        assert_eq!(stage.told_to_say().len(), 1, "{status:?}");
-        assert!(stage.told_to_say()[0].contains("Go on where it stopped"), "{:?}", stage.told_to_say());
+        assert_eq!(stage.told().len(), 1, "{status:?}");
+        assert!(stage.told()[0].0.contains("Go on where it stopped"), "{:?}", stage.told());
         breaks_off(&mut stage, "r2");
-        assert_eq!(stage.told_to_say().len(), 1, "{status:?}: once a turn");
+        assert_eq!(stage.told().len(), 1, "{status:?}: once a turn");
         assert!(stage.measures().contains(&Measure::AskedAgain(Lapse::BrokeOff)));
         stage.caller_says(400);
         breaks_off(&mut stage, "r3");
-        assert_eq!(stage.told_to_say().len(), 2, "{status:?}: and again in the next");
+        assert_eq!(stage.told().len(), 2, "{status:?}: and again in the next");
     }
 }
 
@@ -223,7 +228,7 @@ fn an_answer_without_sound_is_noticed_asked_for_again_and_then_given_up() {
     stage.caller_says(400);
     sends_quiet(&mut stage, "r1", 3_000);
     stage.done("r1");
-    assert_eq!(stage.told_to_say().len(), 1);
+    assert_eq!(stage.told().len(), 1);
     assert!(stage.measures().contains(&Measure::AskedAgain(Lapse::Soundless)));
     sends_quiet(&mut stage, "r2", 3_000);
     stage.done("r2");
@@ -238,7 +243,7 @@ fn an_answer_may_begin_with_silence() {
         stage.caller_says(400);
         sends_quiet(&mut stage, "r1", quiet_ms);
         stage.speaks("r1", 500).done("r1").after(2_200);
-        assert!(stage.told_to_say().is_empty(), "{quiet_ms} ms: {:?}", stage.told_to_say());
+        assert!(stage.told().is_empty(), "{quiet_ms} ms: {:?}", stage.told());
         assert!(stage.voice_ms() >= 1_000, "{quiet_ms} ms: {}", stage.voice_ms());
     }
 }
@@ -257,7 +262,7 @@ fn an_answer_that_ends_while_the_caller_speaks_is_not_asked_for_again() {
     let mut stage = Stage::greeted();
     stage.caller_says(400).starts("r1").agent(AgentEvent::CallerSpeechStarted { utterance: None });
     stage.agent(AgentEvent::ResponseDone { response: "r1".into(), status: ResponseStatus::Completed });
-    assert!(!stage.commands().iter().any(|command| matches!(command, AgentCommand::Say { .. })));
+    assert!(stage.told().is_empty(), "{:?}", stage.told());
 }
 
 #[test]

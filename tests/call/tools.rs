@@ -403,7 +403,7 @@ fn a_closing_message_is_the_last_word() {
     for during in [true, false] {
         let mut stage = acting(end(After::CurrentTurn, Some("Goodbye and thank you.")), during);
         assert_eq!(answers(&stage)[0].2, Reply::NotNow);
-        assert_eq!(stage.told_to_say(), ["Say this to the caller, word for word: Goodbye and thank you."]);
+        assert_eq!(stage.told_to_say(), ["Goodbye and thank you."]);
         stage.after(700).reply("bye", 500).after(400);
         assert!(stage.ended().is_none());
         stage.after(500);

@@ -221,7 +221,7 @@ impl CallMachine {
             return;
         }
         out.push(Output::Measure(Measure::AskedAgain(Lapse::BrokeOff)));
-        self.say("Your last answer broke off before its end. Go on where it stopped.", now, out);
+        self.tell("Your last answer broke off before its end. Go on where it stopped.", now, out);
     }
 
     fn has_spoken_of(&self, response: &ResponseId) -> bool {
@@ -256,7 +256,7 @@ impl CallMachine {
         } else if self.track.never_spoken() || self.takes_over {
             self.greet(now, out);
         } else {
-            self.say("Your last answer was not heard. Give it again.", now, out);
+            self.tell("Your last answer was not heard. Give it again.", now, out);
         }
     }
 

@@ -363,7 +363,7 @@ impl CallMachine {
             && let Some(closing) = self.manners.closing.take()
         {
             self.manners.audio_held = false;
-            self.say(&format!("Say this to the caller, word for word: {closing}"), now, out);
+            self.say(&closing, now, out);
         }
     }
 

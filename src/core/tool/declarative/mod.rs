@@ -46,5 +46,5 @@ pub use definition::{
     ACTIONS_MAX, BRANCH_DEPTH_MAX, DEFINITION_BYTES_MAX, Definition, DefinitionProblem, Endpoint, Level, Method,
     Surroundings, VOICE_TIMEOUT_CAP,
 };
-pub use run::{CallView, Note, Report, RunInput, Services, TraceStep};
+pub use run::{CallView, FAILURE, Note, Report, RunInput, SUCCESS, Services, TraceStep};
 pub use tool::{DeclarativeTool, Listener};

@@ -21,8 +21,9 @@ use std::{sync::Arc, time::Duration};
 
 /// Of what the model is given to read: more drowns what was asked for, and costs at every turn.
 const DATA_BYTES_MAX: usize = 16 * 1024;
-const SUCCESS: &str = "Done.";
-const FAILURE: &str = "That did not work.";
+/// Messages of a run whose definition says nothing.
+pub const SUCCESS: &str = "Done.";
+pub const FAILURE: &str = "That did not work.";
 
 /// What a run begins with.
 #[derive(Clone, Default)]

@@ -20,7 +20,7 @@ mod text;
 pub use names::{Exposed, NAME_BYTES_MAX, exposed, is_exposable, snake};
 pub use offer::{Hints, Offered, classify};
 pub use schema::conforms;
-pub use speech::{first_text, outcome};
+pub use speech::{FETCHED, first_text, outcome};
 
 use super::india::Canonical;
 use std::time::Duration;

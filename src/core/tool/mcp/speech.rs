@@ -13,7 +13,8 @@ const CHOSEN_CHARS_MAX: usize = 2000;
 const PLAIN_TEXT_CHARS_MAX: usize = 300;
 /// Of what a server says about its failure.
 const FAILURE_CHARS_MAX: usize = 300;
-const FETCHED: &str = "I've fetched the result.";
+/// Message of a result that has no words for a caller.
+pub const FETCHED: &str = "I've fetched the result.";
 const FAILED: &str = "The tool could not do that.";
 
 /// A piece of a template.
