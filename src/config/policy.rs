@@ -217,6 +217,7 @@ impl Resolver<'_> {
                 Some(raw::Asker::Agent) => Asker::Agent,
                 Some(raw::Asker::Engine) | None => default.asked_by,
             },
+            before: default.before,
             expires: self.duration(raw.expires, default.expires, ONE_MS, &path.key("expires")),
             words: Words {
                 yes: raw.yes.map_or(words.yes, lower),

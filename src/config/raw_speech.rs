@@ -53,6 +53,10 @@ pub(super) struct Sentences {
     /// Said when the destination of a transfer does not exist or cannot be reached.
     #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::TransferUnreachable)))]
     pub transfer_unreachable: Option<String>,
+    /// Said before the question whether a tool may run, where that is made of its name and its arguments: `tools.NAME.confirm` is a
+    /// question in words of your own.
+    #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::ShallI)))]
+    pub shall_i: Option<String>,
     /// Said by an attendant that hands the caller on, where its entry says nothing.
     #[schemars(length(min = 1, max = CHARS_MAX), extend("default" = own(Sentence::Connecting)))]
     pub connecting: Option<String>,

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     audio::{Format, RingTone},
     call::{CallRules, OnFailure, Recovery, TurnRules},
+    sentences::Sentence,
 };
 use serde_json::Value;
 use std::{
@@ -338,7 +339,9 @@ impl Resolver<'_> {
             Some(turns) => self.turns(turns, &path.key("turns")),
             None => self.usual_turns.clone(),
         };
-        Arc::make_mut(&mut policy.rules).tool_time_max = Some(rules.tool_max);
+        let of_policy = Arc::make_mut(&mut policy.rules);
+        of_policy.tool_time_max = Some(rules.tool_max);
+        of_policy.confirm.before = sentences.get(Sentence::ShallI).to_owned();
         let greeting = raw.greeting.filter(|greeting| !greeting.trim().is_empty());
         Context {
             name: name.to_owned(),

@@ -29,7 +29,7 @@ const ATTENDANT_KEYS: [&str; 3] = ["greeting", "otherwise", "failed"];
 type Own = (Sentence, [&'static str; 2], Option<String>);
 
 /// Sentences that the agent says.
-fn own(sentences: raw_speech::Sentences, prompt: Option<String>, goodbye: Option<String>) -> [Own; 21] {
+fn own(sentences: raw_speech::Sentences, prompt: Option<String>, goodbye: Option<String>) -> [Own; 22] {
     let own = sentences;
     [
         (Sentence::AreYouThere, ["no_input", "say"], prompt),
@@ -41,6 +41,7 @@ fn own(sentences: raw_speech::Sentences, prompt: Option<String>, goodbye: Option
         (Sentence::TransferBusy, ["sentences", "transfer_busy"], own.transfer_busy),
         (Sentence::TransferRefused, ["sentences", "transfer_refused"], own.transfer_refused),
         (Sentence::TransferUnreachable, ["sentences", "transfer_unreachable"], own.transfer_unreachable),
+        (Sentence::ShallI, ["sentences", "shall_i"], own.shall_i),
         (Sentence::Connecting, ["sentences", "connecting"], own.connecting),
         (Sentence::Goodbye, ["sentences", "goodbye"], own.goodbye),
         (Sentence::Done, ["sentences", "done"], own.done),

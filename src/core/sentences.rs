@@ -83,6 +83,8 @@ pub enum Sentence {
     /// How keys come to their end; follows what is asked for.
     EndWithHash,
     EndWithStar,
+    /// A tool needs the caller's yes, and its question is made of names.
+    ShallI,
     /// An attendant hands the caller on, or to a mailbox.
     Connecting,
     /// An attendant ends the call.
@@ -107,7 +109,7 @@ pub enum Sentence {
 }
 
 impl Sentence {
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Apology,
         Self::Moment,
         Self::Patience,
@@ -123,6 +125,7 @@ impl Sentence {
         Self::EnterPin,
         Self::EndWithHash,
         Self::EndWithStar,
+        Self::ShallI,
         Self::Connecting,
         Self::Goodbye,
         Self::Done,
@@ -158,6 +161,7 @@ impl Sentence {
             Self::EnterPin => &texts::ENTER_PIN,
             Self::EndWithHash => &texts::END_WITH_HASH,
             Self::EndWithStar => &texts::END_WITH_STAR,
+            Self::ShallI => &texts::SHALL_I,
             Self::Connecting => &texts::CONNECTING,
             Self::Goodbye => &texts::GOODBYE,
             Self::Done => &texts::DONE,

@@ -11,6 +11,7 @@ use crate::{
     mcp, provider,
     remote::{tls, wards::place},
     telemetry::Reload,
+    tool::ToolSpec,
 };
 use secrecy::ExposeSecret as _;
 use std::{
@@ -70,9 +71,30 @@ fn warnings(generation: &Generation) -> Vec<String> {
             )
         })
         .collect();
+    let listed =
+        |spec: &&ToolSpec| generation.config.contexts.values().any(|context| context.tools.contains(&spec.name));
+    let specs =
+        generation.registries().flat_map(|(_, registry)| registry.names().filter_map(|name| registry.spec(name)));
+    found.extend(specs.filter(listed).filter_map(hard_to_ask));
     found.sort();
     found.dedup();
     found
+}
+
+/// Tells of a tool whose question to callers would be made of what nobody reads out.
+fn hard_to_ask(spec: &ToolSpec) -> Option<String> {
+    let (name, arguments) = (&spec.name, spec.unsayable_arguments().join(", "));
+    let told = match spec.confirm_template {
+        None => format!(
+            "tool \"{name}\": callers are asked before it runs, and lists and objects in its arguments ({arguments}) are not read \
+             out; write the question: tools: {{ {name}: {{ confirm: … }} }}"
+        ),
+        Some(_) => format!(
+            "tool \"{name}\": its question to callers names arguments that are objects or hold some ({arguments}), which are read \
+             out as JSON; leave them out of confirm"
+        ),
+    };
+    (!arguments.is_empty()).then_some(told)
 }
 
 /// P2: which tools there are, and of which program.
@@ -377,6 +399,41 @@ mod tests {
         let expected = [("elsewhere", 7), ("gone", 4), ("near", 5)]
             .map(|(server, line)| format!("test.yaml{line} mcp.servers.{server}.command"));
         assert_eq!(places, expected, "{missing:?}");
+    }
+
+    /// Without a question of the operator's, callers hear how many parts something has.
+    #[test]
+    fn a_question_that_cannot_be_said_is_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let definition = serde_json::json!({
+            "name": "save_address", "description": "Saves it.", "actions": [{ "type": "respond", "message": "Saved." }],
+            "parameters": [{ "name": "address", "type": "object" }, { "name": "to", "type": "string" }],
+            "policy": { "access": "write", "requires_confirmation": true },
+        });
+        std::fs::create_dir(folder.path().join("shop")).unwrap();
+        std::fs::write(folder.path().join("shop/save_address.json"), definition.to_string()).unwrap();
+        let told = |tools: &str, rules: &str| -> Vec<String> {
+            let file = folder.path().join("offhook.yaml");
+            let yaml = format!(
+                "tenants: {{ shop: {{ tools: shop }} }}\nproviders: {{ a: {{ scripted: {{ script: [silence] }} }} }}\n\
+                 contexts: {{ a: {{ prompt: Test, provider: a, tools: [{tools}] }} }}\n{rules}"
+            );
+            std::fs::write(&file, yaml).unwrap();
+            let config = config::load(&file, &|_| None, provider::catalog()).unwrap_or_else(|wrong| panic!("{wrong}"));
+            let found = in_words(&check(config).unwrap_or_else(|wrong| panic!("{wrong:?}")));
+            found.into_iter().filter(|told| told.contains("save_address")).collect()
+        };
+        let asked = told("save_address", "");
+        assert_eq!(asked.len(), 1, "{asked:?}");
+        assert!(
+            asked[0]
+                .contains("(address) are not read out; write the question: tools: { save_address: { confirm: … } }")
+        );
+        let rules = |confirm: &str| format!("tools: {{ save_address: {{ confirm: \"{confirm}\" }} }}\n");
+        assert_eq!(told("save_address", &rules("Save the address for {to}?")), [""; 0]);
+        let json = told("save_address", &rules("Save {address}?"));
+        assert!(json[0].contains("(address), which are read out as JSON; leave them out of confirm"), "{json:?}");
+        assert_eq!(told("", ""), [""; 0], "no context has it");
     }
 
     #[test]

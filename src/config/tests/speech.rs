@@ -139,6 +139,7 @@ fn a_context_speaks_its_language() {
         let said = |sentence| context.rules.sentences.get(sentence).to_owned();
         assert_eq!(said(Sentence::AreYouThere), Sentence::AreYouThere.text(language), "{tag}");
         assert_eq!([said(Sentence::NotHeard), said(Sentence::AfterHold)], ["Bye.", "Hi."], "{tag}");
+        assert_eq!(context.policy.rules.confirm.before, Sentence::ShallI.text(language), "{tag}");
         assert_eq!((context.rules.sentences.language(), config.warnings.len()), (language, 0), "{tag}");
     }
     assert_eq!(desk("").rules.sentences.tag, None);
@@ -162,13 +163,13 @@ fn sentences_that_a_language_lacks_are_told() {
     assert_eq!(told.len(), 1, "{told:?}");
     let missing = "on_failure.say, fillers.patience, no_input.goodbye, sentences.call_too_long, sentences.after_hold, \
                    sentences.not_answered, sentences.transfer_no_answer, sentences.transfer_busy, \
-                   sentences.transfer_refused, sentences.transfer_unreachable, sentences.connecting, sentences.goodbye, \
+                   sentences.transfer_refused, sentences.transfer_unreachable, sentences.shall_i, sentences.connecting, sentences.goodbye, \
                    sentences.done, sentences.pin_right, sentences.pin_wrong, sentences.digits_taken, \
                    sentences.extension_free, sentences.extension_busy, sentences.extension_unreachable, sentences.enter_pin, sentences.end_with_hash, sentences.end_with_star";
     assert!(told[0].contains(&format!("callers hear these in English: {missing}; ")), "{}", told[0]);
     let all = "    language: pl\n    fillers: { moment: A., patience: A. }\n    no_input: { say: A., goodbye: A. }\n    \
                on_failure: { say: A. }\n    sentences: { call_too_long: A., after_hold: A., not_answered: A., \
-               transfer_no_answer: A., transfer_busy: A., transfer_refused: A., transfer_unreachable: A., connecting: A., \
+               transfer_no_answer: A., transfer_busy: A., transfer_refused: A., transfer_unreachable: A., shall_i: A., connecting: A., \
                goodbye: A., done: A., pin_right: A., pin_wrong: A., digits_taken: A., extension_free: A., extension_busy: A., extension_unreachable: A., enter_pin: A., end_with_hash: A., end_with_star: A. }\n";
     assert_eq!(warnings(all), [""; 0]);
 }

@@ -220,6 +220,18 @@ pub(super) const DONE: Texts = [
     "تم ذلك.",
     "Det er gjort.",
 ];
+pub(super) const SHALL_I: Texts = [
+    "Shall I do this?",
+    "Soll ich das tun?",
+    "¿Quiere que haga esto?",
+    "Voulez-vous que je fasse ceci ?",
+    "Vuole che faccia questo?",
+    "Quer que eu faça isto?",
+    "Zal ik dit doen?",
+    "क्या यह किया जाए?",
+    "هل أقوم بذلك؟",
+    "Skal jeg gjøre dette?",
+];
 pub(super) const HELLO: Texts = [
     "Hello. How can I help you?",
     "Guten Tag. Wie kann ich Ihnen helfen?",

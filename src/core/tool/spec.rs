@@ -164,6 +164,30 @@ impl ToolSpec {
         !self.sends || stays(self.residency, rule)
     }
 
+    /// Whether callers may be asked before it runs.
+    pub fn may_be_asked(&self) -> bool {
+        self.requires_confirmation || (self.access == Access::Write && !self.standing_approval)
+    }
+
+    /// Arguments that its question to callers cannot tell in words: lists and objects where nobody has written the question, and in
+    /// one that is written those that have further parts.
+    pub fn unsayable_arguments(&self) -> Vec<&str> {
+        let is = |schema: &Value, kind: &str| match &schema["type"] {
+            Value::Array(kinds) => kinds.iter().any(|known| known == kind),
+            known => known == kind,
+        };
+        let has_parts = |schema: &Value| is(schema, "object") || is(schema, "array");
+        let is_unsayable = |name: &str, schema: &Value| match &self.confirm_template {
+            None => has_parts(schema),
+            Some(template) => {
+                template.contains(&format!("{{{name}}}")) && (is(schema, "object") || has_parts(&schema["items"]))
+            }
+        };
+        let properties = self.parameters["properties"].as_object().into_iter().flatten();
+        let shown = properties.filter(|(name, _)| self.may_be_asked() && !self.secret_args.contains(name));
+        shown.filter(|(name, schema)| is_unsayable(name, schema)).map(|(name, _)| name.as_str()).collect()
+    }
+
     /// The first sentence of the description, for lists.
     pub fn summary(&self) -> &str {
         let end = self.description.find(". ").map_or(self.description.len(), |at| at + 1);
@@ -308,5 +332,29 @@ mod tests {
         let act = ToolSpec::on_the_call("act", "Does something.", object.clone());
         assert_eq!(act.latency_budget, ToolKind::Action.latency_target());
         assert_eq!(ToolSpec::new("a", "A.", object).latency_budget, ToolKind::Utility.latency_target());
+    }
+
+    #[test]
+    fn lists_and_objects_cannot_be_told_in_a_question_to_callers() {
+        let parameters = serde_json::json!({ "type": "object", "properties": {
+            "name": { "type": "string" }, "tags": { "type": ["array", "null"], "items": { "type": "string" } },
+            "place": { "type": "object" }, "lines": { "type": "array", "items": { "type": "object" } },
+            "keys": { "type": "object" },
+        }});
+        let spec = ToolSpec {
+            access: Access::Write,
+            secret_args: vec!["keys".into()],
+            ..ToolSpec::new("save", "Saves it.", parameters)
+        };
+        let asks = |template: &str| ToolSpec { confirm_template: Some(template.into()), ..spec.clone() };
+        assert_eq!(spec.unsayable_arguments(), ["lines", "place", "tags"]);
+        assert_eq!(asks("Save {name} with {tags}?").unsayable_arguments(), [""; 0], "words with commas between them");
+        assert_eq!(asks("Save {lines} at {place}?").unsayable_arguments(), ["lines", "place"]);
+        assert_eq!(
+            ToolSpec { access: Access::PublicRead, ..spec.clone() }.unsayable_arguments(),
+            [""; 0],
+            "nobody is asked"
+        );
+        assert_eq!(ToolSpec { standing_approval: true, ..spec }.unsayable_arguments(), [""; 0]);
     }
 }

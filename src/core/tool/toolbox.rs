@@ -256,8 +256,9 @@ fn schemas(spec: &ToolSpec) -> [Result<Value, Vec<Uncarried>>; Dialect::ALL.len(
 /// reserved one that carries the token. The tool itself never sees it.
 fn shown_parameters(spec: &ToolSpec) -> Value {
     let mut parameters = spec.parameters.clone();
-    let may_be_asked = spec.requires_confirmation || (spec.access == Category::Write && !spec.standing_approval);
-    if may_be_asked && let Some(schema) = parameters.as_object_mut() {
+    if spec.may_be_asked()
+        && let Some(schema) = parameters.as_object_mut()
+    {
         let properties = schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
         if let Some(properties) = properties.as_object_mut() {
             let token = json!({

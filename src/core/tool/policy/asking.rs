@@ -80,11 +80,17 @@ impl CallPolicy {
         match request {
             Some(request) => {
                 let granted = self.confirmations.is_granted();
+                let question = match &spec.confirm_template {
+                    Some(_) => preview,
+                    None => format!("{} {preview}", rules.before),
+                };
                 let asked = if by_engine && !granted {
-                    actions.push(CallAction::Ask { question: preview.clone() });
-                    format!("The caller is now asked by another voice: \"{preview}\" Say nothing yourself. Wait for")
+                    let asked =
+                        format!("The caller is now asked by another voice: \"{question}\" Say nothing yourself.");
+                    actions.push(CallAction::Ask { question });
+                    format!("{asked} Wait for")
                 } else {
-                    format!("Say to the caller, word for word: \"{preview}\" Then wait for")
+                    format!("Say to the caller, word for word: \"{question}\" Then wait for")
                 };
                 let again = "call the tool again with the same arguments and the confirmationToken.";
                 failure.message = match granted {

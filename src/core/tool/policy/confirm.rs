@@ -220,7 +220,7 @@ impl Confirmations {
     pub fn was_heard(&mut self, question: &str) {
         if let Some(open) = &mut self.open
             && open.by != By::Agent
-            && open.preview.reveal() == question
+            && question.ends_with(open.preview.reveal().as_str())
         {
             open.by = By::Engine { heard: true };
             open.said.parts.clear();

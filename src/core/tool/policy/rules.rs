@@ -1,7 +1,12 @@
 //! What a context's configuration says about its agent's use of tools.
 
 use super::judge::Words;
-use crate::{facts::Residency, gate, tool::budget::Budgets};
+use crate::{
+    facts::Residency,
+    gate,
+    sentences::{Language, Sentence},
+    tool::budget::Budgets,
+};
 use std::time::Duration;
 
 /// The policy of one context, shared by its calls.
@@ -38,6 +43,8 @@ pub struct ConfirmRules {
     /// A yes counts only after the agent was heard to say what the question is about.
     pub heard: bool,
     pub asked_by: Asker,
+    /// What comes before a question that is made of names, in the context's language. It is no part of what is compared.
+    pub before: String,
 }
 
 /// The voice that puts a question, and how close to the written sentence a question of the agent's has to be.
@@ -60,6 +67,7 @@ impl Default for ConfirmRules {
             words: Words::default(),
             heard: true,
             asked_by: Asker::Engine,
+            before: Sentence::ShallI.text(Language::English).to_owned(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The caller's yes.
 
 use super::*;
+use crate::sentences::{Language, Sentence};
 
 /// P15, P answer 3, P answer 5, G answer 8: the request in the document's shape, and the caller is told what
 /// would run.
@@ -58,6 +59,31 @@ fn a_question_that_nobody_wrote_is_made_for_ears() {
     let request = desk.asked("id", "memory.create_entities", arguments);
     let question = "Create entities: 2 entities, names Ann, Bob, place with 2 details, to Jo, urgent true?";
     assert_eq!(request["preview"], question);
+}
+
+/// What comes before it is in the context's language, and counts for nothing in what the caller is asked.
+#[test]
+fn a_question_that_nobody_wrote_is_put_in_the_language_of_the_context() {
+    for language in Language::ALL {
+        let before = Sentence::ShallI.text(language);
+        let asked = |said: &str| {
+            let mut rules = PolicyRules::default();
+            before.clone_into(&mut rules.confirm.before);
+            let spec = ToolSpec { confirm_template: None, ..book() };
+            let mut desk = Desk::with([spec], rules, Opening { caller_known: true, ..Opening::default() });
+            desk.caller("a table");
+            let answer = desk.answered("a", "book", TABLE);
+            desk.policy.agent_said(said);
+            (envelope(&answer)["error"]["message"].to_string(), desk.caller("yes"))
+        };
+        let question = format!("{before} Book: day Friday, people 4?");
+        let (told, verdict) = asked(&question);
+        assert!(told.contains(&format!(r#"word for word: \"{question}\" Then wait"#)), "{told}");
+        assert_eq!(verdict, Some(Verdict::Granted), "{question}");
+        for other in [before, &question.replace('4', "5"), &question.replace("Friday", "Monday")] {
+            assert_ne!(asked(other).1, Some(Verdict::Granted), "{other}");
+        }
+    }
 }
 
 /// P answer 4: what a value holds is not read as a template.
