@@ -337,9 +337,9 @@ mod tests {
     #[test]
     fn lists_and_objects_cannot_be_told_in_a_question_to_callers() {
         let parameters = serde_json::json!({ "type": "object", "properties": {
-            "name": { "type": "string" }, "tags": { "type": ["array", "null"], "items": { "type": "string" } },
-            "place": { "type": "object" }, "lines": { "type": "array", "items": { "type": "object" } },
-            "keys": { "type": "object" },
+            "keys": { "type": "object" }, "lines": { "type": "array", "items": { "type": "object" } },
+            "name": { "type": "string" }, "place": { "type": "object" },
+            "tags": { "type": ["array", "null"], "items": { "type": "string" } },
         }});
         let spec = ToolSpec {
             access: Access::Write,
