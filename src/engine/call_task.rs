@@ -348,7 +348,7 @@ impl CallTask<'_> {
             Note::PartyChanged(party) => {
                 info!("another party has the caller's place; the agent is told");
                 self.facts.set_caller(party);
-                // They were the former party's: a PIN, and what the dialplan said of them.
+                // A PIN, and what the dialplan said of the caller, are the former party's.
                 self.variables = Redacted::default();
             }
             Note::PartyKnown(party) => self.facts.set_caller(party),

@@ -2,7 +2,7 @@
 
 use crate::{asterisk::events::Arrival, facts::Party};
 
-/// Whether the number may not be shown (RFC 3323), by `CALLERID(pres)`.
+/// Tells whether the number may not be shown (RFC 3323), by `CALLERID(pres)`.
 fn is_withheld(presentation: Option<&str>) -> bool {
     // `prohib_not_screened` and its kin; `unavailable`: the network does not know it.
     presentation.is_some_and(|told| told.starts_with("prohib") || told == "unavailable")
@@ -13,7 +13,7 @@ pub(super) fn known(party: Party, presentation: Option<&str>, keeps: bool) -> Pa
     if keeps || !is_withheld(presentation) { party } else { Party::default() }
 }
 
-/// The same of a caller who arrives. The arrival loses what is withheld: a telephone that is dialled is then called by what Asterisk
+/// Name and number of a caller who arrives, as far as the call may know them. The arrival loses what is withheld: a telephone that is dialled is then called by what Asterisk
 /// has of the caller, which tells it that they are withheld.
 pub(super) fn of(arrival: &mut Arrival, presentation: Option<&str>, keeps: bool) -> Party {
     let party = Party { name: arrival.caller_name.clone(), number: arrival.caller_number.clone() };

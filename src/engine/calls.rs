@@ -281,7 +281,7 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, mut ar
     run(shared, generation, granted, start, || Line::by_ari(call)).await;
 }
 
-/// What `TIMEOUT(absolute)` tells, in seconds with decimals; `None`: no time is set.
+/// Time that `TIMEOUT(absolute)` tells, in seconds with decimals; `None`: none is set.
 fn time_left(told: &str) -> Option<Duration> {
     let seconds = told.parse().ok().filter(|seconds| *seconds > 0.0)?;
     Duration::try_from_secs_f64(seconds).ok()

@@ -211,7 +211,7 @@ impl Event {
             Note::FalseAlarm { why } => Self::FalseAlarm { why: (*why).into() },
             Note::HalfDuplex(on) => Self::HalfDuplex { on: *on },
             Note::Held(on) => Self::Held { on: *on },
-            // Who they are is kept by those alone who may.
+            // Numbers and names are added by a diary that may keep them.
             Note::PartyChanged(_) => Self::PartyChanged { number: None, name: None },
             Note::PartyKnown(_) => Self::PartyKnown { number: None, name: None },
             Note::PathReplaced { why } => Self::PathReplaced { why: (*why).into() },

@@ -17,7 +17,7 @@ fn changed() -> LegEvent {
     LegEvent::PartyChanged(carol())
 }
 
-/// What the agent was told of somebody else.
+/// Sentences about somebody else that the agent was told.
 fn told(stage: &Stage) -> Vec<Reply> {
     let of_another = |(text, reply): (String, Reply)| text.contains("another person").then_some(reply);
     stage.told().into_iter().filter_map(of_another).collect()
@@ -60,7 +60,7 @@ fn the_agent_waits_while_the_telephone_of_another_party_rings() {
     assert!(stage.ended().is_none());
 }
 
-/// A PIN that was right, an entry that is kept for tools, and the PIN itself.
+/// A PIN that was right, and the PIN itself.
 #[test]
 fn what_the_former_party_has_proved_does_not_count_for_the_next_one() {
     let balance = ToolSpec {

@@ -59,7 +59,7 @@ impl Installation {
     }
 }
 
-/// What a record tells of those who took the caller's place.
+/// Entries of a record about those who took the caller's place.
 fn parties(record: &Value) -> Vec<(&str, Option<&str>)> {
     let entries = record["entries"].as_array().expect("entries");
     let told = entries.iter().filter_map(|entry| Some((entry["event"].as_str()?, entry["number"].as_str())));

@@ -23,7 +23,7 @@ const WEBSOCKET_CONNECTION: &str = "MEDIA_WEBSOCKET_CONNECTION_ID";
 const RTP_ADDRESS: &str = "UNICASTRTP_LOCAL_ADDRESS";
 const RTP_PORT: &str = "UNICASTRTP_LOCAL_PORT";
 
-/// Whether a caller's number may be shown; no event of ARI tells it.
+/// Channel function that says whether a caller's number may be shown; no event of ARI tells it.
 pub const PRESENTATION: &str = "CALLERID(pres)";
 
 /// How Asterisk shall carry a media channel's audio to us.

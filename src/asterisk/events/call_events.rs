@@ -1,4 +1,4 @@
-//! What the call's task is told of its channels.
+//! Events of one call's channels, for its task.
 
 use super::router::{ChannelEvent, Gone, Presence};
 use tokio::sync::{mpsc, watch};

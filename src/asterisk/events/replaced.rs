@@ -12,8 +12,8 @@ use tokio::sync::watch;
 /// A party that has taken the caller's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewParty {
-    /// Number of it among those who have taken that place, from 1.
-    pub number: u64,
+    /// Place of it among those who have come, from 1.
+    pub ordinal: u64,
     /// As Asterisk knows it, also where it withholds its number.
     pub party: Party,
     /// [`crate::asterisk::ari::PRESENTATION`].
@@ -21,7 +21,7 @@ pub struct NewParty {
 }
 
 /// The caller's place in a call.
-pub(super) struct Place {
+pub(super) struct CallerPlace {
     /// Parties that have taken it.
     taken: u64,
     /// The telephone of the last one rings.
@@ -29,7 +29,7 @@ pub(super) struct Place {
     party: watch::Sender<Option<NewParty>>,
 }
 
-impl Place {
+impl CallerPlace {
     pub(super) fn new() -> (Self, watch::Receiver<Option<NewParty>>) {
         let (party, is_party) = watch::channel(None);
         (Self { taken: 0, rings: false, party }, is_party)
@@ -107,7 +107,7 @@ impl EventRouter {
     /// Asterisk was asked who has the caller's place.
     pub(super) fn is_party(&self, id: &str, party: Party, presentation: Option<String>) {
         if let Some(caller) = self.routes().caller(id) {
-            let party = Some(NewParty { number: caller.place.taken, party, presentation });
+            let party = Some(NewParty { ordinal: caller.place.taken, party, presentation });
             caller.place.party.send_if_modified(|was| {
                 let differs = *was != party;
                 *was = party;

@@ -6,7 +6,7 @@ use super::{
     dialled::{Boards, Dialled, Succeeds},
     event::{Event, Started},
     pairs::{Pairs, Widowed},
-    replaced::{NewParty, Place},
+    replaced::{CallerPlace, NewParty},
     unanswered::Unanswered,
 };
 use crate::{
@@ -48,7 +48,7 @@ pub enum Presence {
 pub enum Gone {
     /// Asterisk said so: hung up, or no more.
     Left,
-    /// It left our application, and nobody had hung it up before: the dialplan has it again, or had set it a time that is over.
+    /// Left our application without a hang-up before: the dialplan has it again, or had set it a time that is over.
     Released,
     /// It was missing when the events socket came back.
     Lost,
@@ -104,7 +104,7 @@ pub(super) enum Chore {
     /// A media channel of ours without a call.
     RemoveChannel(String),
     RemoveBridge(String),
-    /// Another party has the place of the caller with this id: who is it?
+    /// Another party has the place of the caller with this id, and Asterisk is to be asked who that is.
     AskParty(String),
     /// Of a caller and whoever took them over, one has gone: the other is hung up too.
     EndPair {
@@ -157,7 +157,7 @@ pub(super) struct CallerSide {
     on_hold: bool,
     /// How often that was told.
     holds: u64,
-    pub(super) place: Place,
+    pub(super) place: CallerPlace,
     pub(super) bridging: Bridging,
 }
 
@@ -168,7 +168,7 @@ impl CallerSide {
         self.tell_of_hold();
     }
 
-    /// Nobody is at the caller's end who would hear anything: the phone has the call on hold, or another party's rings.
+    /// Tells whether the caller's end hears nothing: their phone has the call on hold, or another party's rings.
     pub(super) fn tell_of_hold(&self) {
         let held = self.on_hold || self.place.rings;
         self.held.send_if_modified(|was| std::mem::replace(was, held) != held);
@@ -189,7 +189,7 @@ impl EventRouter {
         let (presence, caller_presence) = watch::channel(Presence::Here);
         let (media, media_presence) = watch::channel(Presence::Expected);
         let (held, is_held) = watch::channel(false);
-        let (place, party) = Place::new();
+        let (place, party) = CallerPlace::new();
         let bridging = Bridging::default();
         let side = CallerSide { digits, held, on_hold: false, holds: 0, place, bridging };
         let serial = self.routes().insert(caller, presence, Some(side));

@@ -268,7 +268,7 @@ impl EventSocket {
     }
 
     fn take_on(&self, chore: Chore, chores: &mut Chores) {
-        // Nobody may be left alone in a bridge or be taken for somebody else, and the number of both has a limit of its own.
+        // A party left alone in a bridge, or taken for somebody else, is worse than a request too many; both have limits of their own.
         let counted = matches!(chore, Chore::EndPair { .. } | Chore::AskParty(_));
         if chores.len() >= CHORES_MAX && !counted {
             self.ari.counters().overflowed(Queue::Chores);

@@ -204,7 +204,7 @@ async fn a_party_whose_telephone_rings_counts_as_one_who_has_the_call_on_hold() 
         timeout(Duration::from_secs(5), held.wait_for(|held| *held == wanted)).await.expect("in time").unwrap();
     };
     let of = |kind: &str, id: &str, state: &str| json!({ "type": kind, "channel": { "id": id, "state": state } });
-    for (number, next_one, before) in [(1, "carol", "caller"), (2, "dave", "carol")] {
+    for (ordinal, next_one, before) in [(1, "carol", "caller"), (2, "dave", "carol")] {
         {
             let mut fake = stage.fake.now();
             fake.channels.insert(next_one.into(), crate::asterisk::fake::in_stasis());
@@ -214,7 +214,7 @@ async fn a_party_whose_telephone_rings_counts_as_one_who_has_the_call_on_hold() 
             fake.hang_up(before);
         }
         told(&mut held, true).await;
-        let unknown = NewParty { number, party: crate::facts::Party::default(), presentation: None };
+        let unknown = NewParty { ordinal, party: crate::facts::Party::default(), presentation: None };
         assert_eq!(next_party(&mut party).await, unknown);
         let names = [("CALLERID%28num%29", "2025550111"), ("CALLERID%28pres%29", "prohib_passed_screen")];
         for (name, value) in names {
@@ -225,11 +225,11 @@ async fn a_party_whose_telephone_rings_counts_as_one_who_has_the_call_on_hold() 
             stage.fake.now().tell(&of("ChannelCallerId", next_one, "Down"));
             let known = next_party(&mut party).await;
             assert_eq!(known.party.number.reveal().as_deref(), Some("2025550111"));
-            assert_eq!((known.number, known.presentation.as_deref()), (number, Some("prohib_passed_screen")));
+            assert_eq!((known.ordinal, known.presentation.as_deref()), (ordinal, Some("prohib_passed_screen")));
             assert!(*held.borrow(), "it rings on");
             stage.fake.now().tell(&of("ChannelStateChange", next_one, "Up"));
         } else {
-            // Nobody tells: the events are lost with the socket.
+            // Events are lost with the socket.
             stage.fake.now().channels.get_mut(next_one).unwrap().answered = true;
             stage.fake.now().cut();
         }

@@ -1,4 +1,4 @@
-//! What stays known of a call by ARI, in every state of its channel.
+//! A call by ARI as it stays known in every state of its channel.
 
 use super::Places;
 use crate::{
@@ -36,12 +36,13 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// What the caller's leaving means. A hang-up, by whomever, is announced before the channel ends; the end of its time is not.
+    /// Reads the reason of the caller's leaving. A hang-up, by whomever, is announced before the channel ends; the end of its time is
+    /// not.
     pub fn left(&self, how: Gone) -> LegEvent {
         let now = Instant::now();
         let off = |at: Instant| at.saturating_duration_since(now).max(now.saturating_duration_since(at));
         match how {
-            // Who went while nobody could see it went for a reason nobody knows.
+            // The reason of a caller who went while nobody could see it is not known.
             Gone::Lost => LegEvent::CallerVanished,
             Gone::Released if self.times_out.is_some_and(|at| off(at) <= TIMEOUT_SLACK) => LegEvent::TimedOut,
             Gone::Released | Gone::Left | Gone::Unbridged => LegEvent::CallerLeft,
@@ -61,11 +62,11 @@ impl Held {
 
     /// Another party has taken the caller's place, or more is known of who that is.
     pub fn is_with(&mut self, party: NewParty) -> Option<LegEvent> {
-        let NewParty { number, party, presentation } = party;
+        let NewParty { ordinal, party, presentation } = party;
         // The dialplan's time was that of the channel that went.
         self.times_out = None;
         let party = caller::known(party, presentation.as_deref(), self.keeps_withheld_numbers);
-        let is_new = std::mem::replace(&mut self.parties, number) != number;
+        let is_new = std::mem::replace(&mut self.parties, ordinal) != ordinal;
         Some(if is_new { LegEvent::PartyChanged(party) } else { LegEvent::PartyKnown(party) })
     }
 

@@ -67,8 +67,8 @@ impl State {
         self.leave_bridge(of);
     }
 
-    /// What becomes known of the one who answers a channel's call: Asterisk tells it to the other half of a Local channel as that
-    /// one's caller id.
+    /// Makes the number that a channel has called the caller id of the other half of a Local channel, as Asterisk's `Dial()` does
+    /// when it is answered.
     pub fn tells_whom_it_has_called(&mut self, id: &str) {
         let Some(number) = self.channels.get(id).map(|channel| channel.place.extension.clone()) else { return };
         let Some(other) = self.other_half(id) else { return };

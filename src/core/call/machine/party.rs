@@ -25,11 +25,11 @@ impl CallMachine {
         self.prompts_used = 0;
         out.push(Output::Note(Note::PartyChanged(party)));
         match &mut self.hold {
-            // Their telephone rings.
+            // The party's telephone rings.
             Some(hold) => hold.is_for_another = true,
-            // They were told to whom they are transferred, and wait to be spoken to.
+            // A party who was consulted about knows to whom they are transferred, and waits to be spoken to.
             None if matches!(self.phase, Phase::Talking) => {
-                // Nobody hears what was meant for somebody else.
+                // Words for one person are not another's to hear.
                 self.cut_unasked(true, now, out);
                 self.tell(CHANGED, now, out);
             }
@@ -44,7 +44,7 @@ impl CallMachine {
         out.push(Output::Note(Note::PartyKnown(party)));
     }
 
-    /// Who answers a telephone speaks first: the agent keeps it in mind.
+    /// Tells the agent, which keeps it in mind: a person who answers a telephone speaks first.
     pub(super) fn tell_of_another(&mut self, out: &mut Vec<Output>) {
         self.succession_keeps(CHANGED);
         if self.agent == Agent::Ready {
