@@ -196,11 +196,12 @@ async fn openai_is_told_what_was_heard_over(leg: &str) {
 }
 
 async fn openai_ends_the_call_by_its_tool() {
-    let (server, asterisk, offhook) = openai_pbx(Scenario::answers(ms(600)), "").await;
+    let scenario = Scenario { otherwise: Opening::Slow(ms(300)), ..Scenario::answers(ms(600)) };
+    let (server, asterisk, offhook) = openai_pbx(scenario, "").await;
     let says = silence(ms(2_000)) + tone(CALLER_HZ, ms(600)) + silence(ms(60_000));
     let mut phone = Phone::call(asterisk.sip_port(), "7000", says).await;
-    server.until_session(1, "is set up", |seen| seen.set_up.is_some()).await;
-    // The greeting may call no tools; the answer may.
+    server.until("a session is asked for", |sessions| sessions.len() == 1).await;
+    // The greeting, which is still to come, may call no tools; the answer may.
     let call = Call { id: "call_0000000000000001".into(), name: "hangup_call".into(), arguments: json!({}) };
     server.order(1, Order::CallNext(vec![call]));
     phone.wait_ended(SOON).await;
