@@ -62,7 +62,7 @@ pub(super) struct Confirm {
     /// Whether a spoken yes counts as well as a key.
     #[schemars(extend("default" = true))]
     pub voice: Option<bool>,
-    /// Whose voice puts the question to the caller. `engine`: the voice of the engine's own sentences, in exactly these words;
+    /// The voice that asks the caller. `engine`: the voice of the engine's own sentences, in exactly these words;
     /// where there is none, or the caller talks over it, the agent puts it, and a yes counts only if it was said word for word.
     /// `agent`: the agent, in words of its own; a yes counts if the numbers and names of the question were said.
     #[schemars(extend("default" = "engine"))]

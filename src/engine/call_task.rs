@@ -18,10 +18,10 @@ use super::{
     succession::{self, Succession},
 };
 use crate::{
-    audio::{FRAME, Format},
+    audio::{Clip, FRAME, Format},
     call::{
         AgentCommand, AgentEvent, AgentLoss, CallMachine, EndReason, Input, LegCommand, LegEvent, Measure, Note,
-        Output, Spoken, TransferTarget,
+        Output, TransferTarget,
     },
     config::Config,
     facts::{CallFacts, CallId},
@@ -33,9 +33,11 @@ use crate::{
     telemetry::{FrameDrop, ToolCallEnd},
     tool::{Approved, Audit, ToolCallId, ToolError, ToolOutcome, Toolbox, policy::RemoteQuestion},
 };
+use futures_util::FutureExt as _;
 use serde_json::{Map, Value};
 use std::{
     collections::{BTreeMap, HashMap},
+    panic::AssertUnwindSafe,
     sync::Arc,
     time::Duration,
 };
@@ -91,7 +93,7 @@ struct Running {
     tools: JoinSet<ToolOutcome>,
     ids: HashMap<Id, ToolCallId>,
     handles: HashMap<ToolCallId, AbortHandle>,
-    sentences: JoinSet<Option<Spoken>>,
+    sentences: JoinSet<(Redacted<String>, Option<Arc<Clip>>)>,
     end: Option<EndReason>,
 }
 
@@ -119,8 +121,8 @@ impl CallTask<'_> {
                         self.step(input, &mut out);
                     }
                 }
-                Some(spoken) = running.sentences.join_next() => {
-                    self.step(Input::Spoken(spoken.unwrap_or_default()), &mut out);
+                Some(Ok((sentence, clip))) = running.sentences.join_next() => {
+                    self.step(Input::Spoken { sentence, clip }, &mut out);
                 }
                 event = line.event() => {
                     if let LegEvent::Audio(audio) = &event {
@@ -264,7 +266,12 @@ impl CallTask<'_> {
     fn speak(&self, sentence: Redacted<String>, running: &mut Running) {
         let repertoire = self.generation.repertoire(&self.facts.context).clone();
         let studio = Arc::clone(&self.shared.studio);
-        running.sentences.spawn(async move { repertoire.speak(sentence.reveal(), &studio).await });
+        running.sentences.spawn(async move {
+            // The call waits for an answer, whatever becomes of a voice.
+            let speaks = AssertUnwindSafe(repertoire.speak(sentence.reveal(), &studio)).catch_unwind();
+            let clip = speaks.await.ok().flatten();
+            (sentence, clip)
+        });
     }
 
     fn run_tool(&mut self, call: Approved, running: &mut Running) {

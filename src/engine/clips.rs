@@ -26,7 +26,7 @@ use tracing::{debug, warn};
 
 /// What a call waits for a greeting of its own words; espeak-ng takes some 20 ms. Then the agent greets.
 const GREETING_MAX: Duration = Duration::from_millis(300);
-/// What a caller waits for a question before a tool; a service far away takes about a second. Then the agent puts it.
+/// Wait of a caller for a question before a tool; a service far away takes about a second. Then the agent puts it.
 const QUESTION_MAX: Duration = Duration::from_secs(2);
 
 /// Who speaks in the calls of one context, and what there is to hear.
@@ -100,9 +100,8 @@ impl Repertoire {
     }
 
     /// A sentence of a call, which is not kept: there are names in it. `None`: there is no voice, or it took too long.
-    pub async fn speak(&self, text: &str, studio: &Studio) -> Option<Spoken> {
-        let clip = studio.speak_within(self.speaker.as_ref()?, text, QUESTION_MAX).await?;
-        Some(Spoken { text: text.to_owned(), clip })
+    pub async fn speak(&self, text: &str, studio: &Studio) -> Option<Arc<Clip>> {
+        studio.speak_within(self.speaker.as_ref()?, text, QUESTION_MAX).await
     }
 
     /// The clips without a greeting that is not this one: then an agent greets.

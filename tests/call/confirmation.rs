@@ -3,6 +3,7 @@
 use crate::call::stage::{LINE, MOMENT, PATIENCE, Stage, WORDS, approved_tool, book, look_up, spoken};
 use offhook_core::{
     call::{AgentEvent, AgentLoss, AgentTraits, Input, LegEvent, Next, Note, Output, Reply, Speaker, Successor},
+    facts::Party,
     tool::{ToolOutcome, ToolSpec, Verdict},
 };
 use serde_json::{Value, json};
@@ -389,8 +390,13 @@ fn asked_by_voice() -> Stage {
     stage
 }
 
+fn voice_fails(stage: &mut Stage) {
+    stage.input(Input::Spoken { sentence: QUESTION.to_owned().into(), clip: None });
+}
+
 fn voice_speaks(stage: &mut Stage) {
-    stage.input(Input::Spoken(Some(spoken(QUESTION, LINE))));
+    let clip = Some(spoken(QUESTION, LINE).clip);
+    stage.input(Input::Spoken { sentence: QUESTION.to_owned().into(), clip });
 }
 
 /// With these values and no others: nobody but the engine puts it, and a yes runs the call.
@@ -413,9 +419,15 @@ fn a_yes_before_the_voice_has_put_the_question_does_not_count() {
     let mut stage = asked_by_voice();
     stage.after(500).caller_tells("Yes, please.");
     assert_eq!(verdicts(&stage), [Verdict::Unheard]);
+    // What the agent answers to that is heard.
+    stage.reply("answer", 400);
     voice_speaks(&mut stage);
     stage.after(1_000);
-    assert_eq!(stage.heard(LINE), [], "the caller has said something since");
+    assert_eq!(
+        (stage.voice_ms(), stage.heard(LINE).len()),
+        (500 + 400 + 400, 0),
+        "the caller has said something since"
+    );
     assert!(stage.told().iter().any(|(text, _)| text.contains("has not heard the question")), "{:?}", stage.told());
 }
 
@@ -423,7 +435,7 @@ fn a_yes_before_the_voice_has_put_the_question_does_not_count() {
 fn a_question_that_no_voice_speaks_in_time_is_the_agents_word_for_word() {
     let answer = |question: &str| {
         let mut stage = asked_by_voice();
-        stage.input(Input::Spoken(None));
+        voice_fails(&mut stage);
         let (told, reply) = stage.told().pop().unwrap();
         assert!(told.contains(QUESTION) && reply == Reply::Wanted, "{told}");
         stage.agent_tells("question", question).caller_tells("Yes.");
@@ -446,9 +458,11 @@ fn a_question_is_spoken_while_its_response_goes_on() {
     stage.done("r").after(2_000);
     assert_eq!((stage.answers()[0].2, stage.heard(LINE).len()), (Reply::NotNow, 30));
     let mut stage = called();
-    stage.input(Input::Spoken(None)).done("r");
-    assert_eq!(stage.answers()[0].2, Reply::Wanted, "nobody asks the caller but the agent");
-    assert!(stage.told()[0].0.contains("word for word"));
+    voice_fails(&mut stage);
+    stage.done("r");
+    assert_eq!(stage.answers()[0].2, Reply::NotNow, "it says that another voice asks");
+    let (told, reply) = stage.told().remove(0);
+    assert!(told.contains("word for word") && reply == Reply::Wanted, "nobody asks the caller but the agent: {told}");
 }
 
 /// A model that calls again before the caller was asked has the question spoken once.
@@ -471,4 +485,39 @@ fn a_question_whose_agent_is_lost_while_it_is_spoken_is_not_put() {
     voice_speaks(&mut stage);
     stage.after(2_000);
     assert_eq!(stage.heard(LINE), []);
+}
+
+/// Words for one person are not another's to hear, nor is a caller asked who is about to be handed on.
+#[test]
+fn a_question_is_not_put_to_another_party_or_on_the_way_out() {
+    let mut stage = asked_by_voice();
+    stage.leg(LegEvent::PartyChanged(Party::default()));
+    voice_speaks(&mut stage);
+    stage.after(2_000);
+    assert_eq!(stage.heard(LINE), []);
+    let mut stage = Stage::with_voice([book()]);
+    stage.caller_tells("A table please, and bye.").starts("r").speaks("r", 400);
+    stage.calls_tool("provider-1", "book", FRIDAY).calls_tool("provider-2", "hangup_call", "{}").runs_tools().done("r");
+    voice_speaks(&mut stage);
+    stage.after(2_000);
+    assert_eq!(stage.heard(LINE), []);
+    assert!(stage.ended().is_some());
+}
+
+/// Where the provider does not tell what its agent said, the engine knows what it had it say.
+#[test]
+fn a_yes_to_what_the_agent_was_told_to_say_behind_the_question_is_none() {
+    let mut stage = Stage::with_voice([book()]);
+    stage
+        .caller_tells("A table please.")
+        .starts("r")
+        .speaks("r", 400)
+        .calls_tool("provider-1", "book", FRIDAY)
+        .done("r");
+    voice_speaks(&mut stage);
+    stage.after(2_000).input(Input::Say("Are you still there?".into())).reply("prompt", 400).after(1_000);
+    stage.caller_tells("Yes.");
+    assert_eq!(verdicts(&stage), []);
+    stage.only_calls("provider-2", "book", &with_token(&stage));
+    assert!(stage.ran().is_empty());
 }

@@ -61,7 +61,7 @@ impl Default for Clips {
 }
 
 impl Clips {
-    /// What of questions before a tool the engine can put.
+    /// Questions before a tool that the engine can put.
     pub fn read_out(&self) -> ReadOut {
         ReadOut { lines: self.lines.keys().cloned().collect(), any: self.has_voice }
     }

@@ -190,7 +190,9 @@ impl CallMachine {
         timers.set(Timer::Answer, if at_once { now } else { now + plan.rules.answer_max });
         let (toolbox, rules) = (Arc::clone(&plan.toolbox), Arc::clone(&plan.policy));
         let mut policy = CallPolicy::new(toolbox, rules, plan.opening.clone(), (now, plan.wall));
-        policy.reads_out(plan.clips.read_out());
+        if !plan.written {
+            policy.reads_out(plan.clips.read_out());
+        }
         Self {
             track: Track::new(plan.format, plan.beat, now),
             began: now,
@@ -275,7 +277,7 @@ impl CallMachine {
             Input::Written(text) => self.on_written(text.reveal(), now, out),
             Input::Say(words) if matches!(self.phase, Phase::Talking) => self.say(&words, now, out),
             Input::Say(_) => {}
-            Input::Spoken(spoken) => self.on_spoken(spoken, now, out),
+            Input::Spoken { sentence, clip } => self.on_spoken(sentence.reveal(), clip, now, out),
             Input::EndNow { reason, account } => {
                 out.extend(account.map(|account| Output::Note(Note::HungUp { account })));
                 self.depart(Departure::HangUp(reason), now, out);
@@ -535,7 +537,7 @@ impl CallMachine {
 
     /// Nothing is being said and nothing is owed.
     fn is_quiet(&self) -> bool {
-        let owed = self.timers.is_set(Timer::AgentSilence) || !self.actions.is_empty();
+        let owed = self.timers.is_set(Timer::AgentSilence) || !self.actions.is_empty() || self.question_is_due();
         self.track.is_empty() && self.response.is_none() && !owed
     }
 

@@ -2,14 +2,14 @@
 
 use super::{
     agent::{AgentCommand, AgentEvent, AgentLoss, AgentTraits},
-    clips::{Clips, Spoken},
+    clips::Clips,
     end::EndReason,
     leg::{LegCommand, LegEvent},
     record::{Measure, Note},
     rules::CallRules,
 };
 use crate::{
-    audio::Format,
+    audio::{Clip, Format},
     redact::Redacted,
     tool::{Approved, Latencies, Message, Opening, PolicyRules, ToolCallId, ToolOutcome, Toolbox},
 };
@@ -31,8 +31,11 @@ pub enum Input {
     Written(Redacted<String>),
     /// A running tool has the agent say this at once.
     Say(String),
-    /// The sentence of [`Output::Speak`]; `None`: no voice spoke it in time.
-    Spoken(Option<Spoken>),
+    /// The sound of [`Output::Speak`]'s sentence; `None`: no voice spoke it in time.
+    Spoken {
+        sentence: Redacted<String>,
+        clip: Option<Arc<Clip>>,
+    },
     /// An operator, or the engine on its way down, ends the call now.
     EndNow {
         reason: EndReason,

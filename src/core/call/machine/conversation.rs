@@ -436,6 +436,7 @@ impl CallMachine {
 
     /// Also into what the caller is saying.
     pub(super) fn say_now(&mut self, text: &str, now: Instant, out: &mut Vec<Output>) {
+        self.policy.agent_is_to_say(text);
         self.succession_keeps(text);
         if self.agent == Agent::Ready {
             self.expect_speech(now);

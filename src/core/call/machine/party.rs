@@ -22,6 +22,7 @@ const CHANGED: &str = "The call was transferred by telephone: another person is 
 impl CallMachine {
     pub(super) fn on_party_changed(&mut self, party: Party, now: Instant, out: &mut Vec<Output>) {
         self.policy.change_party(party.number.reveal().is_some(), now);
+        self.drop_question();
         self.prompts_used = 0;
         out.push(Output::Note(Note::PartyChanged(party)));
         match &mut self.hold {

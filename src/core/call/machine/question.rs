@@ -1,18 +1,25 @@
 //! Whether a tool may run, asked in the operator's own words: by a clip, so that it is these words and no others that the
 //! caller says yes to. The agent's words before it are heard first.
 
-use super::CallMachine;
-use crate::call::{
-    agent::{AgentCommand, Reply, ResponseId, Speaker},
-    clips::Spoken,
-    record::Note,
-    track::{ClipHeard, Floor, Purpose},
-    words::Output,
+use super::{CallMachine, Phase};
+use crate::{
+    audio::Clip,
+    call::{
+        agent::{AgentCommand, Reply, ResponseId, Speaker},
+        clips::Spoken,
+        record::Note,
+        timers::Timer,
+        track::{ClipHeard, Floor, Purpose},
+        words::Output,
+    },
 };
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-/// Who speaks into the last second of a question has heard it, if that is not the half of it.
-const MAY_BE_MISSED: Duration = Duration::from_secs(1);
+/// Sound of a question that may be missed: its end falls silent. The values of a question often come last.
+const MAY_BE_MISSED: Duration = Duration::from_millis(300);
 
 /// A question on its way to the caller.
 #[derive(Debug)]
@@ -30,66 +37,97 @@ pub(super) enum Question {
     Failed(String),
 }
 
-impl Question {
-    fn text(&self) -> &str {
-        match self {
-            Self::Ready(Spoken { text, .. }) | Self::Awaited { text, .. } | Self::Failed(text) => text,
-        }
-    }
+/// What becomes of a question when the answers of tools go to the agent.
+pub(super) enum Asking {
+    Nothing,
+    /// By the engine: the agent has to be silent.
+    ByEngine,
+    /// By the agent, once it has the answers.
+    ByAgent(String),
 }
 
 impl CallMachine {
     /// Has a voice speak a question that is not rendered. It is put with the answers that are due.
     pub(super) fn prepare_question(&mut self, question: String, out: &mut Vec<Output>) {
-        let is_awaited = matches!(&self.question, Some(Question::Awaited { text, .. }) if *text == question);
-        if let Some(ready) = self.plan.clips.line(&question) {
+        if let Some(Question::Awaited { text, turn, .. }) = &mut self.question
+            && *text == question
+        {
+            *turn = self.policy.turn();
+        } else if let Some(ready) = self.plan.clips.line(&question) {
             self.question = Some(Question::Ready(ready));
-        } else if !is_awaited {
+        } else {
             out.push(Output::Speak(question.clone().into()));
             self.question = Some(Question::Awaited { text: question, turn: self.policy.turn(), due: false });
         }
     }
 
-    /// Puts the question that waits, if there is one; whether the agent has to be silent for it. A caller who speaks meanwhile
-    /// is not spoken into, and one who was asked already is not asked again.
-    pub(super) fn ask(&mut self, caller_speaks: bool, out: &mut Vec<Output>) -> bool {
-        let Some(question) = self.question.take() else { return false };
+    /// Puts the question that waits, if there is one. A caller who speaks meanwhile is not spoken into, one who was asked already is
+    /// not asked again, and one who is about to go is not asked.
+    pub(super) fn ask(&mut self, caller_speaks: bool, out: &mut Vec<Output>) -> Asking {
+        let Some(question) = self.question.take() else { return Asking::Nothing };
+        if self.may_not_be_asked() {
+            self.policy.question_was_not_heard();
+            return Asking::Nothing;
+        }
         let is_new = self.policy.puts_question();
-        if caller_speaks || matches!(question, Question::Failed(_)) {
-            if is_new {
-                self.tell_unheard(question.text(), out);
-            }
-            return false;
-        }
         match question {
-            Question::Ready(spoken) if is_new => self.put(&spoken, out),
-            Question::Awaited { text, turn, due } if is_new || due => {
-                self.question = Some(Question::Awaited { text, turn, due: true });
+            Question::Ready(Spoken { text, .. }) if caller_speaks && is_new => Asking::ByAgent(text),
+            Question::Awaited { text, due, .. } if caller_speaks && (is_new || due) => Asking::ByAgent(text),
+            _ if caller_speaks => Asking::Nothing,
+            Question::Failed(text) if is_new => Asking::ByAgent(text),
+            Question::Failed(_) => Asking::Nothing,
+            Question::Awaited { text, turn, due: true } if turn != self.policy.turn() => Asking::ByAgent(text),
+            Question::Ready(spoken) => {
+                if is_new {
+                    self.put(&spoken, out);
+                }
+                self.manners.asks = true;
+                Asking::ByEngine
             }
-            Question::Ready(_) | Question::Awaited { .. } | Question::Failed(_) => {}
+            Question::Awaited { text, turn, due } => {
+                if is_new || due {
+                    self.question = Some(Question::Awaited { text, turn, due: true });
+                }
+                self.manners.asks = true;
+                Asking::ByEngine
+            }
         }
-        self.manners.asks = true;
-        true
     }
 
     /// The voice has spoken the question that waits for it, or has not. A caller who has said something meanwhile is answered
     /// first.
-    pub(super) fn on_spoken(&mut self, spoken: Option<Spoken>, now: Instant, out: &mut Vec<Output>) {
-        let is_it = |text: &str| spoken.as_ref().is_none_or(|spoken| spoken.text == text);
+    pub(super) fn on_spoken(&mut self, sentence: &str, clip: Option<Arc<Clip>>, now: Instant, out: &mut Vec<Output>) {
         let awaited =
-            self.question.take_if(|question| matches!(question, Question::Awaited { text, .. } if is_it(text)));
+            self.question.take_if(|question| matches!(question, Question::Awaited { text, .. } if text == sentence));
         let Some(Question::Awaited { text, turn, due }) = awaited else { return };
         let is_answered_first = self.track.floor() == Floor::Caller || self.policy.turn() != turn;
-        match spoken {
-            Some(spoken) if !due => self.question = Some(Question::Ready(spoken)),
+        match clip {
+            Some(clip) if !due => self.question = Some(Question::Ready(Spoken { text, clip })),
             None if !due => self.question = Some(Question::Failed(text)),
-            _ if is_answered_first => self.tell_unheard(&text, out),
-            Some(spoken) => self.put(&spoken, out),
-            None => {
-                self.policy.question_was_not_heard();
-                self.tell(&format!("The caller could not be asked. Say to them, word for word: \"{text}\""), now, out);
-            }
+            _ if self.may_not_be_asked() => self.policy.question_was_not_heard(),
+            Some(clip) if !is_answered_first => self.put(&Spoken { text, clip }, out),
+            _ => self.leave_question_to_agent(&text, now, out),
         }
+    }
+
+    /// The agent puts a question that the engine did not: at once, or with what it owes the caller anyway.
+    pub(super) fn leave_question_to_agent(&mut self, question: &str, now: Instant, out: &mut Vec<Output>) {
+        self.manners.asks = false;
+        if self.caller_is_answered_anyway() || self.timers.is_set(Timer::AgentSilence) {
+            return self.tell_unheard(question, out);
+        }
+        self.policy.question_was_not_heard();
+        self.tell(&unheard(question), now, out);
+    }
+
+    /// The question is not put yet: its voice is still speaking it.
+    pub(super) const fn question_is_due(&self) -> bool {
+        matches!(self.question, Some(Question::Awaited { due: true, .. }))
+    }
+
+    /// The caller is on the way to somebody else, or out.
+    const fn may_not_be_asked(&self) -> bool {
+        !matches!(self.phase, Phase::Talking) || self.handoff.is_some()
     }
 
     fn put(&mut self, question: &Spoken, out: &mut Vec<Output>) {
@@ -97,7 +135,7 @@ impl CallMachine {
         out.push(Output::Note(Note::Spoke { purpose: Purpose::Question.label() }));
         self.ears.answered();
         self.ears.agent_said(&question.text);
-        // Without it the caller's yes says nothing to whoever carries the call on.
+        // The agent that carries the call on has to know what the caller says yes to.
         self.succession.somebody_speaks();
         out.push(Output::Note(Note::Said { speaker: Speaker::Agent, text: question.text.clone().into() }));
     }
@@ -113,18 +151,18 @@ impl CallMachine {
         speaks
     }
 
-    pub(super) fn question_was_cut(&mut self, ClipHeard { text, heard, left, .. }: &ClipHeard, out: &mut Vec<Output>) {
-        if *left > MAY_BE_MISSED.min(*heard) {
+    pub(super) fn question_was_cut(&mut self, ClipHeard { text, left, .. }: &ClipHeard, out: &mut Vec<Output>) {
+        if *left > MAY_BE_MISSED {
             self.tell_unheard(text, out);
         } else {
             self.policy.question_was_heard(text);
         }
     }
 
-    /// Who presses a key in the second half of a question knows what it is about.
+    /// A key at the very end of a question answers it.
     pub(super) fn question_may_be_known(&mut self) {
-        if let Some(ClipHeard { text, heard, left, .. }) = self.track.question()
-            && heard >= left
+        if let Some(ClipHeard { text, left, .. }) = self.track.question()
+            && left <= MAY_BE_MISSED
         {
             self.policy.question_was_heard(&text);
         }
@@ -140,15 +178,19 @@ impl CallMachine {
     /// Its agent is gone before it was put.
     pub(super) fn forget_question(&mut self) {
         if self.question.take().is_some() {
+            self.manners.asks = false;
             self.policy.question_was_not_heard();
         }
     }
 
     fn tell_unheard(&mut self, question: &str, out: &mut Vec<Output>) {
         self.policy.question_was_not_heard();
-        let text = format!(
-            "The caller has not heard the question. Where it still matters, say it, word for word: \"{question}\""
-        );
+        let text = unheard(question);
+        self.succession_keeps(&text);
         self.to_agent(AgentCommand::Tell { text, reply: Reply::NotNow }, out);
     }
+}
+
+fn unheard(question: &str) -> String {
+    format!("The caller has not heard the question. Where it still matters, say it, word for word: \"{question}\"")
 }

@@ -1,7 +1,7 @@
 //! The tools' part of [`CallMachine`]: calls come in, are decided about by the policy, run outside,
 //! and are answered; what they ask of the call is carried out.
 
-use super::{Agent, CallMachine, Departure, Phase, Timer, Unfinished, succession::Succession};
+use super::{Agent, CallMachine, Departure, Phase, Timer, Unfinished, question::Asking, succession::Succession};
 use crate::{
     call::{
         actions::Slow,
@@ -338,8 +338,8 @@ impl CallMachine {
         let leaving = matches!(self.phase, Phase::Leaving(_));
         let farewell = leaving && (self.has_spoken || self.manners.closing.is_some());
         let anyway = self.caller_is_answered_anyway();
-        let asks = self.ask(anyway, out);
-        let speak = !farewell && self.handoff.is_none() && !anyway && !asks;
+        let asking = self.ask(anyway, out);
+        let speak = !farewell && self.handoff.is_none() && !anyway && matches!(asking, Asking::Nothing);
         let answers = self.actions.take_answers(speak);
         let answered = !answers.is_empty();
         for answer in answers {
@@ -353,6 +353,10 @@ impl CallMachine {
             let (call_id, output, reply) = (answer.call_id, answer.output, answer.reply);
             self.succession.result_is_told(&output);
             self.to_agent(AgentCommand::ToolResult { call_id, output, reply }, out);
+        }
+        // After the answers, which say that the caller is asked.
+        if let Asking::ByAgent(question) = asking {
+            self.leave_question_to_agent(&question, now, out);
         }
         if self.manners.rounds > ROUNDS_MAX {
             self.manners.rounds = 0;

@@ -72,18 +72,18 @@ impl CallPolicy {
         let (turn, rules) = (self.turns.number(), &self.rules.confirm);
         let by_engine =
             rules.asked_by == Asker::Engine && (self.read_out.any || self.read_out.lines.contains(&preview));
-        let shown = Value::Object(shown);
-        let proposal = Proposal { tool: &spec.name, arguments: digest, shown, preview: preview.clone(), by_engine };
+        let question = match &spec.confirm_template {
+            Some(_) => preview.clone(),
+            None => format!("{} {preview}", rules.before),
+        };
+        let (shown, sentence) = (Value::Object(shown), question.clone());
+        let proposal = Proposal { tool: &spec.name, arguments: digest, shown, preview, sentence, by_engine };
         let request = self.confirmations.ask(proposal, turn, now, rules);
         let mut failure = Failure::new(ToolError::ConfirmationRequired, "This action requires user confirmation");
         let mut actions = Vec::new();
         match request {
             Some(request) => {
                 let granted = self.confirmations.is_granted();
-                let question = match &spec.confirm_template {
-                    Some(_) => preview,
-                    None => format!("{} {preview}", rules.before),
-                };
                 let asked = if by_engine && !granted {
                     let asked =
                         format!("The caller is now asked by another voice: \"{question}\" Say nothing yourself.");

@@ -41,6 +41,8 @@ struct Question {
     /// The caller's turn in which it was asked.
     asked_in: u64,
     preview: Redacted<String>,
+    /// The preview as it is asked, with what comes before it.
+    sentence: Redacted<String>,
     /// Words of the arguments, which the agent has to say when it puts the question.
     values: Redacted<BTreeSet<String>>,
     said: Said,
@@ -124,7 +126,9 @@ pub struct Proposal<'a> {
     /// The arguments without secrets.
     pub shown: Value,
     pub preview: String,
-    /// The engine has it as a clip.
+    /// The preview as it is asked.
+    pub sentence: String,
+    /// The engine asks it.
     pub by_engine: bool,
 }
 
@@ -133,7 +137,7 @@ impl Confirmations {
     /// was asked in this same turn.
     pub fn ask(
         &mut self,
-        Proposal { tool, arguments, shown, preview, by_engine }: Proposal<'_>,
+        Proposal { tool, arguments, shown, preview, sentence, by_engine }: Proposal<'_>,
         turn: u64,
         now: Timestamp,
         rules: &ConfirmRules,
@@ -164,6 +168,7 @@ impl Confirmations {
             expires: now.checked_add(rules.expires).unwrap_or(Timestamp::MAX),
             asked_in,
             preview: preview.into(),
+            sentence: sentence.into(),
             values: values_of(&shown).into(),
             said,
             by,
@@ -197,6 +202,13 @@ impl Confirmations {
         self.open.as_ref().filter(|open| !open.granted).map(|open| open.asked_in)
     }
 
+    /// The agent is told to say something of this meaning: another thing than the open question.
+    pub fn agent_is_to_say(&mut self, text: &str, turn: u64) {
+        if let Some(open) = &mut self.open {
+            open.said.add(text, turn);
+        }
+    }
+
     /// The agent's words, as its provider reports them, behind the caller's turn `turn`.
     pub fn agent_said(&mut self, text: &str, turn: u64) {
         self.agent_is_transcribed = true;
@@ -220,7 +232,7 @@ impl Confirmations {
     pub fn was_heard(&mut self, question: &str) {
         if let Some(open) = &mut self.open
             && open.by != By::Agent
-            && question.ends_with(open.preview.reveal().as_str())
+            && open.sentence.reveal() == question
         {
             open.by = By::Engine { heard: true };
             open.said.parts.clear();
@@ -351,7 +363,8 @@ mod tests {
     const CALL: [u8; 32] = [7; 32];
 
     fn proposal(arguments: [u8; 32], preview: &str) -> Proposal<'static> {
-        Proposal { tool: "pay", arguments, shown: json!({}), preview: preview.into(), by_engine: false }
+        let sentence = preview.into();
+        Proposal { tool: "pay", arguments, shown: json!({}), preview: preview.into(), sentence, by_engine: false }
     }
 
     fn asked() -> (Confirmations, String, ConfirmRules) {

@@ -290,6 +290,11 @@ impl CallPolicy {
         self.confirmations.agent_said(text, self.turns.number());
     }
 
+    /// The agent is told to say something else than the open question.
+    pub fn agent_is_to_say(&mut self, text: &str) {
+        self.confirmations.agent_is_to_say(text, self.turns.number());
+    }
+
     /// The engine puts the open question now; `false` if it has, and the caller has said nothing since.
     pub fn puts_question(&mut self) -> bool {
         self.confirmations.is_put()
