@@ -104,16 +104,23 @@ impl EventRouter {
         now.filter(|info| info.state == "Up").and_then(|_| self.party_answers(id))
     }
 
-    /// Asterisk was asked who has the caller's place.
-    pub(super) fn is_party(&self, id: &str, party: Party, presentation: Option<String>) {
-        if let Some(caller) = self.routes().caller(id) {
-            let party = Some(NewParty { ordinal: caller.place.taken, party, presentation });
-            caller.place.party.send_if_modified(|was| {
-                let differs = *was != party;
-                *was = party;
-                differs
-            });
-        }
+    /// The party that has the caller's place, among those who have come.
+    pub(super) fn party_ordinal(&self, id: &str) -> Option<u64> {
+        self.routes().caller(id).map(|caller| caller.place.taken)
+    }
+
+    /// Asterisk was asked who that party is. An answer that comes after the next one, or after this one has left, tells nothing.
+    pub(super) fn is_party(&self, id: &str, new: NewParty) {
+        let mut routes = self.routes();
+        let Some(caller) = routes.caller(id).filter(|caller| caller.place.taken == new.ordinal) else { return };
+        caller.place.party.send_if_modified(|was| {
+            let is_known = |was: &NewParty| was.ordinal == new.ordinal && was.presentation.is_some();
+            if was.as_ref() == Some(&new) || new.presentation.is_none() && was.as_ref().is_some_and(is_known) {
+                return false;
+            }
+            *was = Some(new);
+            true
+        });
     }
 }
 

@@ -6,6 +6,7 @@ use super::{
     event::{Event, Malformed},
     owner::{LastWord, Owner, Standing},
     reconcile,
+    replaced::NewParty,
     router::{Chore, EventRouter},
 };
 use crate::{
@@ -290,8 +291,10 @@ impl EventSocket {
                     }
                     Chore::Decline { channel, status } => leg::decline(&ari, channel, status).await,
                     Chore::AskParty(id) => {
-                        let (party, presentation) = ari.party(id).await;
-                        router.is_party(id, party, presentation);
+                        if let Some(ordinal) = router.party_ordinal(id) {
+                            let (party, presentation) = ari.party(id).await;
+                            router.is_party(id, NewParty { ordinal, party, presentation });
+                        }
                         Ok(())
                     }
                 };

@@ -345,7 +345,7 @@ mod tests {
     use super::*;
 
     /// Why no call of a soak ends for these reasons.
-    const ELSEWHERE: [(&str, &str); 14] = [
+    const ELSEWHERE: [(&str, &str); 15] = [
         ("operator_ended", "an operator's doing: tests/web and tests/calls end calls so"),
         ("shutdown", "the engine would end with it"),
         ("agent_not_found", "a wrong address: tests/calls::faults"),
@@ -358,6 +358,7 @@ mod tests {
         ("setup_media_channel", "Asterisk has to refuse: asterisk::setup::tests"),
         ("setup_media_connect", "Asterisk must not reach the engine, for every call: tests/calls"),
         ("setup_bridge", "Asterisk has to refuse: asterisk::setup::tests"),
+        ("dialplan_timeout", "a time that the dialplan sets: tests/calls::endings"),
         ("channel_gone", "the events have to be away: tests/calls::stress"),
         ("engine_fault", "a fault of the engine's own: engine::tests"),
     ];
