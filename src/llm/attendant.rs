@@ -86,7 +86,7 @@ struct Entry {
     /// The tool's arguments.
     #[serde(default)]
     arguments: Map<String, Value>,
-    /// What it says of the tool's result; `{name}` is that part of its data. Without it, the tool's own words; where those
+    /// Sentence about the tool's result; `{name}` is that part of its data. Without it, the tool's own words; where those
     /// are for a model, a sentence of offhook's in the context's language.
     #[serde(default)]
     result: Option<String>,

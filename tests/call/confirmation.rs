@@ -374,7 +374,7 @@ fn an_answer_to_a_question_with_a_clip_outlives_the_agent_that_asked() {
 
 // ---- Questions about the arguments of one call ----
 
-/// What `book` asks for Friday.
+/// Question of `book` for Friday.
 const QUESTION: &str = "Book a table on Friday?";
 
 /// The agent has said something, wanted to book, and a voice is to speak the question.
@@ -419,7 +419,7 @@ fn a_yes_before_the_voice_has_put_the_question_does_not_count() {
     let mut stage = asked_by_voice();
     stage.after(500).caller_tells("Yes, please.");
     assert_eq!(verdicts(&stage), [Verdict::Unheard]);
-    // What the agent answers to that is heard.
+    // The agent's answer to that is heard.
     stage.reply("answer", 400);
     voice_speaks(&mut stage);
     stage.after(1_000);
@@ -445,7 +445,7 @@ fn a_question_that_no_voice_speaks_in_time_is_the_agents_word_for_word() {
     assert_eq!(answer("Shall I reserve the table for Friday?"), [Verdict::Unheard]);
 }
 
-/// It is spoken while the response that called the tool goes on, or fails in it: then the agent puts the question at once.
+/// A voice that fails while the response goes on leaves the question to the agent, with the answers.
 #[test]
 fn a_question_is_spoken_while_its_response_goes_on() {
     let called = || {

@@ -184,7 +184,7 @@ fn a_failed_or_empty_answer_is_asked_for_again_and_then_given_up() {
         assert_eq!(
             (stage.told(), stage.told_to_say()),
             (vec![again], vec![]),
-            "{status:?}: it is no sentence to be said"
+            "{status:?}: it is not a sentence to be said"
         );
         fails(&mut stage, "r2");
         assert!(stage.notes().contains(&&Note::Failing(EndReason::AgentSilent)), "{status:?}");

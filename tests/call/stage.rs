@@ -268,7 +268,7 @@ impl Stage {
         stage
     }
 
-    /// The same with a voice that speaks the sentences of the call as well.
+    /// A call with these tools and a voice that speaks the sentences of the call as well.
     pub fn with_voice(tools: impl IntoIterator<Item = ToolSpec>) -> Self {
         let opening = Opening { caller_known: true, ..Opening::default() };
         let patient = CallRules { no_input_after: Duration::from_secs(3_600), ..rules() };

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 /// A party that has taken the caller's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewParty {
-    /// Place of it among those who have come, from 1.
+    /// Position of this party among those who have come, from 1.
     pub ordinal: u64,
     /// As Asterisk knows it, also where it withholds its number.
     pub party: Party,

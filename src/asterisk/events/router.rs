@@ -46,7 +46,7 @@ pub enum Presence {
 /// How a channel went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gone {
-    /// Asterisk said so: hung up, or no more.
+    /// Hung up, or not there any more, as Asterisk tells.
     Left,
     /// Left our application without a hang-up before: the dialplan has it again, or had set it a time that is over.
     Released,

@@ -366,7 +366,7 @@ impl CallMachine {
         }
     }
 
-    /// Whose doing it was that the caller is gone, for whom Asterisk tells `told`.
+    /// Reason for a caller who is gone, where Asterisk tells `told` of the channel.
     fn reason_of_leaving(&self, told: EndReason) -> EndReason {
         match &self.phase {
             Phase::Connecting if told == EndReason::CallerHungUp => EndReason::CallerAbandoned,

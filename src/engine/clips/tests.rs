@@ -72,7 +72,7 @@ fn what_is_said_in_a_context_of_another_language_is_in_that_language_whoever_spe
         let german = |sentence: Sentence| sentence.text(Language::German);
         assert_eq!(texts, [Sentence::Moment, Sentence::Patience, Sentence::Apology].map(german));
     }
-    // The same words take another time in the voice of another language.
+    // A voice of another language takes another time for the words.
     let said =
         |language: &str| built(&format!("    language: {language}\n    notice: Achtundachtzig Gespräche.\n")).clips;
     assert_ne!(seconds(said("de").notice.as_ref().unwrap()), seconds(said("en").notice.as_ref().unwrap()));

@@ -37,7 +37,7 @@ pub(super) enum Question {
     Failed(String),
 }
 
-/// What becomes of a question when the answers of tools go to the agent.
+/// Voice that asks the caller, decided when the answers of tools go to the agent.
 pub(super) enum Asking {
     Nothing,
     /// By the engine: the agent has to be silent.
@@ -175,7 +175,7 @@ impl CallMachine {
         self.track.drop_questions();
     }
 
-    /// Its agent is gone before it was put.
+    /// Drops a question whose agent is gone before it was put.
     pub(super) fn forget_question(&mut self) {
         if self.question.take().is_some() {
             self.manners.asks = false;

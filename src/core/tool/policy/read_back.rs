@@ -29,7 +29,7 @@ pub struct Wanted<'a> {
     pub values: &'a BTreeSet<String>,
     /// Keys for yes and no, which a sentence about them names.
     pub keys: [char; 2],
-    /// Its words have to be said in their order, with no other between them.
+    /// Requires the words of the preview in their order, with no other between them.
     pub word_for_word: bool,
 }
 
@@ -199,7 +199,7 @@ impl Question {
         if is_more || !self.has_nothing_else(put) { ReadBack::Wrong } else { ReadBack::Same }
     }
 
-    /// Whether a clause says nothing that the question does not.
+    /// Tells whether a clause adds nothing to the question.
     fn is_repeated_in(&self, clause: &Clause) -> bool {
         clause.words.iter().all(|word| has_digit(word) || self.words.contains(word) || TAG_WORDS.contains(word))
     }
@@ -264,7 +264,7 @@ fn said_sentences(text: &str, language: &Language, keys: [char; 2]) -> Vec<Vec<C
     parts(text, &ends).map(sentence).filter(|sentence| !sentence.is_empty()).collect()
 }
 
-/// Whether a text has the words of a sentence, in their order and with no other between them. Numbers are compared by value.
+/// Tells whether a text has the words of a sentence, in their order and with no other between them. Numbers are compared by value.
 fn is_in(sentence: &str, text: &str, language: &Language) -> bool {
     let [sentence, text] = [sentence, text].map(|text| {
         let text = replace_numbers_in_text(text, language, 0.0);

@@ -43,7 +43,7 @@ pub struct ConfirmRules {
     /// A yes counts only after the agent was heard to say what the question is about.
     pub heard: bool,
     pub asked_by: Asker,
-    /// What comes before a question that is made of names, in the context's language. It is no part of what is compared.
+    /// Sentence before a question that is made of names, in the context's language. The caller's yes is not compared with it.
     pub before: String,
 }
 

@@ -61,7 +61,7 @@ fn a_question_that_nobody_wrote_is_made_for_ears() {
     assert_eq!(request["preview"], question);
 }
 
-/// What comes before it is in the context's language, and counts for nothing in what the caller is asked.
+/// The sentence before it is in the context's language, and is not a part of the question.
 #[test]
 fn a_question_that_nobody_wrote_is_put_in_the_language_of_the_context() {
     for language in Language::ALL {

@@ -67,7 +67,7 @@ fn talk() -> impl Strategy<Value = Vec<Move>> {
     })
 }
 
-/// What the caller knows.
+/// A caller: the question heard last, and the payments agreed to.
 #[derive(Default)]
 struct Caller {
     /// The last thing that they were asked since their own last words: a payment, or something else.
