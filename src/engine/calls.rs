@@ -16,6 +16,7 @@ use super::{
     post::Post,
     story::Story,
     succession::{self, First, Succession},
+    transferred::SentAway,
 };
 use crate::{
     asterisk::{
@@ -341,17 +342,31 @@ fn choose(shared: &Shared, generation: &Generation, granted: &mut Granted, facts
     order
 }
 
-/// The whole life of an admitted call.
+/// The whole life of an admitted call, and what is learnt of it afterwards.
 async fn run(
     shared: Arc<Shared>,
+    generation: Arc<Generation>,
+    granted: Granted,
+    start: Start,
+    line: impl FnOnce() -> Line,
+) {
+    let span = call_span(&start.facts);
+    if let Some(sent_away) = live(&shared, generation, granted, start, line).await {
+        sent_away.followed(&shared).instrument(span).await;
+    }
+}
+
+/// An admitted call until it is over and told of. Returns it where its caller was sent to a place of the dialplan.
+async fn live(
+    shared: &Arc<Shared>,
     generation: Arc<Generation>,
     mut granted: Granted,
     start: Start,
     line: impl FnOnce() -> Line,
-) {
+) -> Option<SentAway> {
     let Start { mut facts, transport, peer, format, began, seat, transfers, written: begun, said, place } = start;
     let written = begun.is_some();
-    let order = choose(&shared, &generation, &mut granted, &mut facts);
+    let order = choose(shared, &generation, &mut granted, &mut facts);
     let span = call_span(&facts);
     for refused in &granted.refused {
         span.in_scope(|| warn!(variable = refused.variable, "{}; the call goes on without it", refused.reason));
@@ -404,7 +419,7 @@ async fn run(
     let policy = succession::first_policy(&casting.context, succession.has_other());
     let (opens, heard) = (succession.opens(), succession.heard());
     let briefing = Briefing { story: None, resume: None, opens, heard, policy };
-    let session = casting.dial(&shared, &facts, format, briefing, &span);
+    let session = casting.dial(shared, &facts, format, briefing, &span);
     let mut bill = Bill::default();
     bill.session(&facts.provider, &session);
     let mut line = line();
@@ -452,7 +467,7 @@ async fn run(
             ears,
             story: Story::default(),
             bill: &mut bill,
-            shared: &shared,
+            shared,
             began,
             agent_heard: false,
         };
@@ -475,7 +490,8 @@ async fn run(
     // The caller's way out, the session's end and the recording's do not wait for each other.
     let sessions = join_all(sessions.map(Session::close));
     let recording = async { recorder?.finish().await };
-    let (recording, ..) = tokio::join!(recording, line.clear_away(reason).instrument(span.clone()), sessions);
+    let (recording, transferee, _) =
+        tokio::join!(recording, line.clear_away(reason).instrument(span.clone()), sessions);
     span.in_scope(|| {
         post.send(shared.mailer.as_ref(), &generation.config, &known, since);
         let prices = &generation.config.prices;
@@ -501,4 +517,5 @@ async fn run(
     });
     shared.metrics.call_ended(reason);
     tracing::debug!(call_id = %known.id, "cleared away");
+    transferee.map(|transferee| SentAway { call: known.id, began, reason, transferee })
 }

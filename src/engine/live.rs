@@ -6,7 +6,7 @@ use crate::{
     config::Destination,
     facts::{CallFacts, CallId},
     http::{ActiveCall, CallHead, CallsView, EndedCall, Levels, LiveEntry, NoListening, NoTransfer, NoWriting},
-    records::{Counts, Entry, Event, Speeches, Used},
+    records::{Counts, Ending, Entry, Event, Speeches, Used},
     redact::Redacted,
     wall_clock,
 };
@@ -236,6 +236,14 @@ impl LiveCalls {
         CallsView { active, recent: inner.ended.iter().rev().cloned().collect() }
     }
 
+    /// What became known of a call's end later.
+    pub fn ended_otherwise(&self, call: CallId, reason: Ending) {
+        let mut inner = self.lock();
+        if let Some(ended) = inner.ended.iter_mut().find(|ended| ended.call.id == call) {
+            ended.reason = reason;
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -359,7 +367,7 @@ impl Drop for Entered {
             let lasted = self.began.elapsed();
             let (call, counts) = (call.call, call.counts);
             let usage = std::mem::take(&mut self.usage);
-            inner.ended.push_back(EndedCall { call, lasted, reason: self.reason, counts, usage });
+            inner.ended.push_back(EndedCall { call, lasted, reason: self.reason.into(), counts, usage });
         }
     }
 }

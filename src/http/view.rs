@@ -5,17 +5,16 @@ mod registry;
 pub use registry::{AuditLine, RegisteredTool, TenantTools, ToolFigures, ToolPolicyView};
 
 use crate::{
-    call::EndReason,
     config::Destination,
     facts::{CallId, Direction},
-    records::{Counts, Entry, Used},
+    records::{Counts, Ending, Entry, Used},
     telemetry::ProviderFigures,
 };
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer, ser::SerializeStruct};
+use serde::{Serialize, Serializer};
 use std::{collections::BTreeMap, time::Duration};
 use tokio::sync::mpsc;
 
@@ -408,9 +407,7 @@ pub struct EndedCall {
     #[serde(rename = "seconds", serialize_with = "seconds")]
     #[schemars(with = "f64")]
     pub lasted: Duration,
-    #[serde(serialize_with = "ending")]
-    #[schemars(with = "crate::records::Ending")]
-    pub reason: EndReason,
+    pub reason: Ending,
     pub counts: Counts,
     /// By provider; more than one where the call was handed on.
     pub usage: Vec<Used>,
@@ -449,13 +446,4 @@ pub struct ReloadFailure {
 
 fn seconds<S: Serializer>(lasted: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64((lasted.as_secs_f64() * 10.0).round() / 10.0)
-}
-
-/// `{"label": …, "class": …, "description": …}`
-fn ending<S: Serializer>(reason: &EndReason, serializer: S) -> Result<S::Ok, S::Error> {
-    let mut ending = serializer.serialize_struct("EndReason", 3)?;
-    ending.serialize_field("label", &reason.label())?;
-    ending.serialize_field("class", reason.class().label())?;
-    ending.serialize_field("description", reason.describe())?;
-    ending.end()
 }

@@ -218,7 +218,7 @@ impl Event {
             Note::Transferred => Self::Transferred,
             Note::HungUp { account } => Self::HungUp { account: account.clone() },
             Note::NotGranted { variable, why } => Self::NotGranted { variable: (*variable).into(), why: why.clone() },
-            Note::TransferFailed(fault) => Self::TransferFailed { reason: fault.label().into() },
+            Note::TransferFailed(fault) => Self::TransferFailed { reason: fault.label().into(), cause: None },
             Note::Recording(state) => Self::Recording { state: state.label().into() },
             Note::ToolAnswered { .. }
             | Note::UnknownTool { .. }

@@ -20,6 +20,7 @@ mod reconcile;
 mod replaced;
 mod router;
 mod socket;
+mod transferred;
 mod unanswered;
 
 pub(in crate::asterisk) use bridging::CallBridge;
@@ -30,6 +31,7 @@ pub use event::fuzz;
 pub(in crate::asterisk) use router::here;
 pub use router::{Arrival, CallEvents, ChannelEvent, EventRouter, Gone, Presence, Registration};
 pub use socket::EventSocket;
+pub use transferred::Transferee;
 
 use std::time::Duration;
 

@@ -5,6 +5,7 @@ use super::{
     dialled::{Boards, Dialled, Succeeds},
     event::{Event, Started},
     pairs::{Pairs, Widowed},
+    transferred::{AtPlace, Transferred},
     unanswered::Unanswered,
 };
 use crate::{
@@ -133,6 +134,7 @@ pub(super) struct Routes {
     pub(super) dialled: Boards,
     pub(super) pairs: Pairs,
     pub(super) unanswered: Unanswered,
+    pub(super) transferred: Transferred,
 }
 
 pub(super) struct Route {
@@ -191,8 +193,16 @@ impl EventRouter {
     pub(super) fn take(&self, event: Event) -> Option<Chore> {
         match event {
             Event::StasisStart(started) => return self.started(*started),
-            Event::ChannelDestroyed { channel, cause } => return self.left(&channel, Some(cause)),
-            Event::StasisEnd { channel } | Event::ChannelHangupRequest { channel } => return self.left(&channel, None),
+            Event::ChannelDestroyed { channel, cause } => {
+                self.at_place(&channel, cause.map_or(AtPlace::Left, AtPlace::HungUp));
+                return self.left(&channel, Some(cause));
+            }
+            Event::ChannelHangupRequest { channel } => {
+                self.at_place(&channel, AtPlace::Left);
+                return self.left(&channel, None);
+            }
+            Event::StasisEnd { channel } => return self.left(&channel, None),
+            Event::DialAnswered { channel } => self.at_place(&channel, AtPlace::Taken),
             Event::Ringing { channel } => {
                 self.routes().dialled.note(&channel, Dialled::rings);
             }
@@ -245,6 +255,7 @@ impl EventRouter {
     }
 
     fn started(&self, started: Started) -> Option<Chore> {
+        self.at_place(&started.channel, AtPlace::Taken);
         let replaced = started.replaces.clone();
         if let Some(replaced) = &replaced.and_then(|replaced| self.names().identities().id_of(replaced)) {
             let mut routes = self.routes();
@@ -316,12 +327,13 @@ impl EventRouter {
         self.arrive(Started { channel, ..Started::default() }, true)
     }
 
-    pub(super) fn knows(&self, channel: &str) -> bool {
+    pub(in crate::asterisk) fn knows(&self, channel: &str) -> bool {
         let routes = self.routes();
         routes.by_channel.contains_key(channel)
             || routes.dialled.knows(channel)
             || routes.pairs.has(channel)
             || routes.unanswered.contains_key(channel)
+            || routes.transferred.contains_key(channel)
     }
 
     /// The channels that are in Stasis for a call, as far as is known.

@@ -215,7 +215,7 @@ fn ended(calls: &[EndedCall], linked: bool) -> Markup {
                         td data-head=(text::CONTEXT) { (call.context) }
                         td data-head=(text::PROVIDER) { (call.provider) }
                         td.number data-head=(text::LASTED) { (figures::duration(lasted.as_secs_f64())) }
-                        td data-head=(text::WHY) { (figures::ending(reason.class().label(), &reason.label(), reason.describe())) }
+                        td data-head=(text::WHY) { (figures::ending(&reason.class, &reason.label, &reason.description)) }
                         (numbers(counts))
                         td.number data-head=(text::COST) { (figures::or_dash(figures::cost(usage).as_deref())) }
                     }

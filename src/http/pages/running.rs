@@ -133,7 +133,7 @@ fn over(app: &App, id: CallId, ended: Option<&EndedCall>) -> String {
         p.notice {
             (text::HAS_ENDED)
             @if let Some(EndedCall { reason, .. }) = ended {
-                " " (figures::ending(reason.class().label(), &reason.label(), reason.describe())) " " (text::sentence(reason.describe())) "."
+                " " (figures::ending(&reason.class, &reason.label, &reason.description)) " " (text::sentence(&reason.description)) "."
             }
             @if app.history.is_some() { " " a href={ "/history/" (id) } { (text::SEE_RECORD) } }
         }

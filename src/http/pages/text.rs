@@ -298,7 +298,7 @@ pub fn event(event: &Event) -> Option<(&'static str, String)> {
         Event::NotGranted { variable, why } => {
             ("trouble", format!("The dialplan's {variable}: {why}; the call goes on without it."))
         }
-        Event::TransferFailed { reason } => ("trouble", format!("The transfer failed: {}.", reason.replace('_', " "))),
+        Event::TransferFailed { reason, cause } => ("trouble", transfer_failed(reason, *cause)),
         Event::Said { .. }
         | Event::AgentReady
         | Event::AgentSpeaks
@@ -307,6 +307,14 @@ pub fn event(event: &Event) -> Option<(&'static str, String)> {
         | Event::CallerFinished
         | Event::Typed => return None,
     })
+}
+
+fn transfer_failed(reason: &str, cause: Option<u32>) -> String {
+    let reason = reason.replace('_', " ");
+    match cause {
+        None => format!("The transfer failed: {reason}."),
+        Some(cause) => format!("The transfer failed: {reason}. The place hung up on the caller (Q.850 cause {cause})."),
+    }
 }
 
 /// Cause of a transfer.

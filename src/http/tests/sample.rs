@@ -343,7 +343,7 @@ pub fn ended(reason: EndReason) -> EndedCall {
         }),
     };
     let lasted = Duration::from_millis(83_250);
-    EndedCall { call: head("sales"), lasted, reason, counts: Counts::default(), usage: vec![usage] }
+    EndedCall { call: head("sales"), lasted, reason: reason.into(), counts: Counts::default(), usage: vec![usage] }
 }
 
 /// From this machine. Nobody has an account.
