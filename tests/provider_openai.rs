@@ -120,9 +120,13 @@ fn each_way_of_not_standing_up_ends_in_one_loss_after_bounded_attempts() {
             (setup(Setup::Silent), AgentLoss::Handshake, 3),
         ] {
             let what = format!("{:?} {:?}", behaviour.opening, behaviour.setup);
-            let (server, mut stage) = stage_of(behaviour, Format::ULAW).await;
+            let (server, mut stage) = stage_of(behaviour.clone(), Format::ULAW).await;
             let mut events = stage.rest().await;
             assert_eq!(events.pop(), Some(AgentEvent::Lost(loss)), "{what}");
+            // Just before it, the status of a refusal.
+            if let Opening::Refuse(status) = behaviour.opening {
+                assert_eq!(events.pop(), Some(AgentEvent::Refused { status }), "{what}");
+            }
             assert!(events.iter().all(|event| *event == AgentEvent::Noise(Noise::Malformed)), "{what}: {events:?}");
             assert_eq!(server.connections(), attempts, "{what}");
             stage.task.await.expect("no panic");

@@ -305,6 +305,7 @@ fn words(event: &Event) -> Option<String> {
         Event::Held { on: false } => "the caller takes the call up again".into(),
         Event::PathReplaced { why } => format!("the audio path broke ({why}); another one took its place"),
         Event::Dialling { why } => format!("another session is dialled ({why})"),
+        Event::ProviderRefused { provider, status } => format!("{provider} refuses with HTTP status {status}"),
         Event::TookOver { provider, .. } => format!("it goes on with {provider}"),
         Event::HandedOff { context } => format!("handed to {context}"),
         Event::NoInput => "the caller is asked whether they are there".into(),

@@ -283,7 +283,7 @@ impl CallTask<'_> {
         running.handles.insert(id, handle);
     }
 
-    fn on_note(&mut self, note: Note) {
+    pub(super) fn on_note(&mut self, note: Note) {
         let note = without_strange_names(note, &self.generation.config);
         match &note {
             Note::Answered => info!("answered"),

@@ -205,6 +205,9 @@ impl Event {
             Note::PathReplaced { why } => Self::PathReplaced { why: (*why).into() },
             Note::Dialling(Dialling::Rollover) => Self::Dialling { why: "rollover".into() },
             Note::Dialling(Dialling::Recovery(loss)) => Self::Dialling { why: loss.label().into() },
+            Note::ProviderRefused { provider, status } => {
+                Self::ProviderRefused { provider: provider.clone(), status: *status }
+            }
             Note::TookOver { provider, resumed } => Self::TookOver { provider: provider.clone(), resumed: *resumed },
             Note::Failing(reason) => Self::Failing { reason: reason.label() },
             Note::Transferring { to, by } => {

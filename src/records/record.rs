@@ -224,6 +224,11 @@ pub enum Event {
     Dialling {
         why: String,
     },
+    /// A provider, or a service of one, refused a session or a request with this HTTP status, and is lost for it.
+    ProviderRefused {
+        provider: String,
+        status: u16,
+    },
     TookOver {
         provider: String,
         resumed: bool,

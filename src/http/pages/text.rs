@@ -284,6 +284,9 @@ pub fn event(event: &Event) -> Option<(&'static str, String)> {
             ("trouble", format!("The audio path broke ({why}); another one took its place."))
         }
         Event::Dialling { why } => ("trouble", format!("Another session is dialled ({why}).")),
+        Event::ProviderRefused { provider, status } => {
+            ("trouble", format!("{provider} refuses with HTTP status {status}."))
+        }
         Event::TookOver { provider, .. } => ("plain", format!("It goes on with {provider}.")),
         Event::HandedOff { context } => ("plain", format!("The call is handed to {context}.")),
         Event::NoInput => ("plain", "The caller is asked whether they are there.".into()),
