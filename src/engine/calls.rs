@@ -10,7 +10,7 @@ use super::{
     ears::ears,
     generation::Generation,
     line::{ByAri, Line, Places},
-    live::{Doors, Seat},
+    live::{Doors, Seat, Shown},
     opening,
     outside::Outside,
     post::Post,
@@ -26,7 +26,7 @@ use crate::{
         setup::Plan,
     },
     call::{CallMachine, CallPlan, CallRules, EndReason, Note},
-    config::{Config, Transport, prompt},
+    config::{Config, RecordsConfig, Transport, prompt},
     facts::{CallFacts, CallId, Direction, Residency},
     http::NoConversation,
     records::{Close, Diary, Ending},
@@ -378,14 +378,19 @@ async fn live(
     let (words, asides) = mpsc::channel(ASIDES_MAX);
     let outside = Outside::new(ordered, asides);
     let (ears, tap) = ears(format);
-    // Who forbids that words are kept does not want them on screens either.
-    let shown = shared.bound.records.as_ref().is_none_or(|records| records.words);
+    // Who forbids that something is kept does not want it on screens either.
+    let kept = |kept: fn(&RecordsConfig) -> bool| shared.bound.records.as_ref().is_none_or(kept);
+    let is_client = shared.vam.is_some() && transport == STREAMED;
+    let shown = Shown {
+        words: kept(|records| records.words) || written,
+        numbers: kept(|records| records.numbers) && !is_client,
+    };
     let mut entered = shared.live.enter(
         &facts,
         seat,
         Doors { orders, words, tap, transfers: transfers.then(|| Arc::clone(&generation)), written },
         // Who writes sees the conversation there alone.
-        shown || written,
+        shown,
     );
     // Whoever asked may have gone.
     let _ = begun.map(|begun| begun.send(()));
@@ -428,7 +433,7 @@ async fn live(
     let diary = || {
         let diary = Diary::new(shared.bound.records.as_ref()?, since);
         // Where VAM is served, what it keeps from logs is kept from records.
-        Some(if shared.vam.is_some() { diary.masking(transport == STREAMED) } else { diary })
+        Some(if shared.vam.is_some() { diary.masking(is_client) } else { diary })
     };
     if let (Some(records), Some(empty)) = (&shared.records, diary()) {
         records.begun(empty.close(&known, Close::of_a_beginning(&known, generation.number, transport, format)));

@@ -42,8 +42,8 @@ pub use tools_api::{
 pub use view::{
     About, ActiveCall, AsteriskView, AuditLine, CallHead, CallsView, Check, ContextView, EndedCall, EngineView,
     Finding, Levels, LiveEntry, McpServerView, McpStatus, McpTest, McpTestedTool, McpToolView, MediaTest, MediaView,
-    NoConversation, NoListening, NoTransfer, NoWriting, ProviderView, Readiness, RegisteredTool, ReloadFailure,
-    ReloadReport, ServiceView, SystemView, TenantTools, TestCall, TestPath, ToolFigures, ToolPolicyView,
+    NoConversation, NoListening, NoTransfer, NoWriting, Parties, ProviderView, Readiness, RegisteredTool,
+    ReloadFailure, ReloadReport, ServiceView, SystemView, TenantTools, TestCall, TestPath, ToolFigures, ToolPolicyView,
 };
 
 use axum::{

@@ -15,7 +15,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 use tokio::sync::mpsc;
 
 /// What the engine lets be seen and asked over HTTP. The methods answer from memory, at once.
@@ -25,6 +25,8 @@ pub trait EngineView: Send + Sync + 'static {
     fn calls(&self) -> CallsView;
     /// One running call; `None`: it does not run.
     fn call(&self, id: CallId) -> Option<ActiveCall>;
+    /// Who is on the line in a running call, for those who may know; `None`: it does not run, or nobody may.
+    fn parties(&self, id: CallId) -> Option<Parties>;
     /// What happened in a running call from this entry on, as far as it is still remembered; `None`: it does not run.
     fn story(&self, id: CallId, from: u64) -> Option<Vec<LiveEntry>>;
     /// Ends a running call on behalf of an account, which its record names; `false`: it does not run.
@@ -423,6 +425,27 @@ pub struct CallHead {
     pub since: Timestamp,
     /// A conversation in writing, on the page.
     pub written: bool,
+    /// Absent until somebody asks who may know ([`EngineView::parties`]).
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub parties: Option<Parties>,
+}
+
+/// Who is on the line, as a record would have it.
+#[derive(Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Parties {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller_number: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dialled_number: Option<String>,
+}
+
+/// It may be logged.
+impl fmt::Debug for Parties {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Parties(***)")
+    }
 }
 
 /// A new generation is in force.

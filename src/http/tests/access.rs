@@ -298,6 +298,31 @@ async fn words_and_buttons_are_for_operators() {
     }
 }
 
+/// Whom operators find in the history a second later, they see while the call lasts.
+#[tokio::test(start_paused = true)]
+async fn names_and_numbers_of_running_calls_are_for_operators() {
+    let desk = Desk::new();
+    let id = desk.engine.calls.active[0].call.id;
+    for (role, sees) in [(Role::Viewer, false), (Role::Operator, true)] {
+        let login = desk.log_in(role).await;
+        let session = [("cookie", &*login.cookie)];
+        for path in ["/", &format!("/live/{id}"), "/api/v1/live", &format!("/api/v1/live/{id}")] {
+            let told = ask(&desk.router, Method::GET, path, &session).await.text;
+            for private in ["+15550199", "Ada Byron", "493012345"] {
+                assert_eq!(told.contains(private), sees, "{role} {path} {private}: {told}");
+            }
+        }
+        // What is told first of each stream.
+        for path in [format!("/live/{id}/stream?from=0"), format!("/api/v1/live/{id}/events"), "/api/v1/events".into()]
+        {
+            let told = super::streams::first(&desk, &login, &path).await;
+            assert_eq!(told.contains("+15550199"), sees, "{role} {path}: {told}");
+        }
+        // Scripts are told nobody, whatever they may.
+        assert!(!ask(&desk.router, Method::GET, "/calls", &session).await.text.contains("+15550199"));
+    }
+}
+
 /// Behind a server that adds TLS.
 #[tokio::test]
 async fn with_a_public_address_that_name_is_known_and_cookies_are_secure() {
