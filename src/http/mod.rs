@@ -33,7 +33,7 @@ pub use configuration::{
     Configuration, ConfigurationError, Configurations, Draft, KeptVersion, Published, TEXT_BYTES_MAX, Told, Verdict,
     Version,
 };
-pub use login::{Account, AccountError, Accounts, Role, random_password};
+pub use login::{Account, AccountError, Accounts, ApiToken, Role, random_password};
 pub use serve::serve;
 pub use site::{HttpCounters, Site, router};
 pub use tools_api::{

@@ -11,6 +11,7 @@ mod operations;
 pub(super) mod private;
 pub(super) mod registry;
 mod stream;
+pub(super) mod tokens;
 
 pub(super) use calls::{Filter, Format, remove, search, time};
 pub(super) use operations::{examine, media_test};
@@ -50,6 +51,7 @@ pub(super) fn add(routes: &mut Routes) {
     definitions::add(routes);
     configuration::add(routes);
     mcp_servers::add(routes);
+    tokens::add(routes);
     let doc = Doc::new("This document.").answer(200, "OpenAPI 3.1.", Content::Json(schema::<serde_json::Value>));
     routes.api(Method::GET, "/api/v1/openapi.json", Door::Api(Role::Viewer), openapi::document, doc);
 }

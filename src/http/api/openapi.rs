@@ -72,7 +72,7 @@ pub fn document_of(listed: &[Listed]) -> Value {
         "components": {
             "schemas": schemas.take_definitions(true),
             "securitySchemes": {
-                "token": { "type": "http", "scheme": "bearer", "description": "http.admin_token of the configuration" },
+                "token": { "type": "http", "scheme": "bearer", "description": "A token of `offhook token`, or http.admin_token of the configuration" },
                 "session": {
                     "type": "apiKey", "in": "cookie", "name": "offhook_15000",
                     "description": format!("What POST /api/v1/login sets; its name ends with the engine's port. Requests that change something need {CSRF_HEADER} as well."),
@@ -210,6 +210,10 @@ fn path_parameters(path: &str) -> Vec<Value> {
         }),
         "kept" => json!({
             "name": name, "in": "path", "required": true, "description": "A version's id.",
+            "schema": { "type": "string", "minLength": 1 },
+        }),
+        "token" => json!({
+            "name": name, "in": "path", "required": true, "description": "The name of a token.",
             "schema": { "type": "string", "minLength": 1 },
         }),
         _ => json!({

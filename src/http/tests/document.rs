@@ -73,10 +73,12 @@ const SAME: &[(&str, &str, &[&str])] = &[
     // What would change is told of any text.
     ("POST /mcp/editor", "look_remove", &["POST /api/v1/configuration/check"]),
     ("POST /mcp/editor", "remove", &["DELETE /api/v1/mcp/servers/{server}"]),
-    ("GET /system", "", &["GET /api/v1/system", "GET /api/v1/log", "GET /api/v1/session"]),
+    ("GET /system", "", &["GET /api/v1/system", "GET /api/v1/log", "GET /api/v1/session", "GET /api/v1/tokens"]),
     ("POST /system", "reload", &["POST /api/v1/reload"]),
     ("POST /system", "drain", &["POST /api/v1/calls/taken"]),
     ("POST /system", "take", &["POST /api/v1/calls/taken"]),
+    ("POST /system/tokens", "make", &["POST /api/v1/tokens"]),
+    ("POST /system/tokens", "revoke", &["DELETE /api/v1/tokens/{token}"]),
     ("POST /system/examine", "", &["POST /api/v1/system/examine"]),
     ("POST /system/media-test", "", &["POST /api/v1/system/media-test"]),
 ];
@@ -154,6 +156,7 @@ async fn each_operation_answers_each_role_as_the_document_says() {
     for (method, path, operation) in operations(&document(&desk).await) {
         let place = path.replace("{id}", &call(path).to_string()).replace("{server}", "clock");
         let place = place.replace("{tenant}", "clinic").replace("{tool}", "book_visit").replace("{kept}", "nothing");
+        let place = place.replace("{token}", "nothing");
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         for role in [None, Some(Role::Viewer), Some(Role::Operator), Some(Role::Admin)] {
             let login = match role {
@@ -240,6 +243,7 @@ async fn pages(desk: &Desk, login: &Login) -> Vec<String> {
         json!({ "name": "kept", "description": "Does.", "actions": [{ "type": "respond", "message": "Done." }] });
     let made = desk.post("/api/v1/tenants/clinic/tools", &[cookie, csrf, json], tool.to_string()).await;
     assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
+    desk.accounts.add_token("wallboard", Role::Viewer).unwrap();
     let record = history::record(1);
     Sqlite::open(&desk.folder.path().join("calls.sqlite3")).unwrap().put(std::slice::from_ref(&record)).unwrap();
     let mut pages = vec![ask(&desk.router, Method::GET, "/login", &[]).await.text];

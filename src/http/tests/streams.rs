@@ -62,6 +62,19 @@ pub async fn first(desk: &Desk, login: &Login, path: &str) -> String {
     open(desk, login, path, &[]).await.unwrap().event().await.unwrap().1.to_string()
 }
 
+/// What a program watches by a token ends when the token is taken back.
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_when_its_token_is_taken_back() {
+    let desk = Desk::new();
+    let token = format!("Bearer {}", desk.accounts.add_token("wallboard", Role::Viewer).unwrap());
+    let nobody = Login { cookie: String::new(), csrf: String::new() };
+    let mut stream = open(&desk, &nobody, "/api/v1/events", &[("authorization", &token)]).await.unwrap();
+    stream.event().await.unwrap();
+    desk.accounts.remove_token("wallboard").unwrap();
+    let end = timeout(MOMENT, stream.event()).await;
+    assert!(matches!(end, Ok(None)), "it goes on: {end:?}");
+}
+
 /// The one call that runs.
 fn running(desk: &Desk) -> CallId {
     desk.engine.calls.active[0].call.id
