@@ -330,7 +330,7 @@ impl Check {
     }
 }
 
-/// Calls that run and calls that ran. There is no place in it for a number or a word of a caller.
+/// Calls that run and calls that ran, without a number or a word of a caller.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CallsView {
     /// Oldest first.
@@ -339,6 +339,7 @@ pub struct CallsView {
     pub recent: Vec<EndedCall>,
 }
 
+/// A call that runs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ActiveCall {
     #[serde(flatten)]
@@ -402,6 +403,7 @@ pub struct LiveEntry {
     pub entry: Entry,
 }
 
+/// A call that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct EndedCall {
     #[serde(flatten)]

@@ -146,6 +146,48 @@ async fn each_operation_has_a_name_of_its_own() {
     }
 }
 
+/// For those who make a client without an engine at hand.
+#[tokio::test]
+async fn the_copy_of_the_document_is_fresh() {
+    let document = document(&Desk::new()).await;
+    let text = serde_json::to_string_pretty(&document).unwrap() + "\n";
+    let file = crate::project("docs/openapi.json");
+    if std::env::var_os("OFFHOOK_BLESS").is_some() {
+        fs::write(&file, &text).unwrap();
+    }
+    let committed = fs::read_to_string(&file).unwrap_or_default();
+    assert!(committed == text, "docs/openapi.json is stale: OFFHOOK_BLESS=1 cargo test --lib http::tests::document");
+}
+
+/// Generators make names of functions and types of it.
+#[tokio::test]
+async fn names_and_formats_are_those_that_generators_know() {
+    let document = document(&Desk::new()).await;
+    let names: Vec<_> = document["components"]["schemas"].as_object().unwrap().keys().collect();
+    assert!(!names.iter().any(|name| name.ends_with(|end: char| end.is_ascii_digit())), "two of a name: {names:?}");
+    let text = document.to_string();
+    for format in ["uint", "uint8", "uint16", "uint32", "uint64"] {
+        assert!(!text.contains(&format!("\"format\":\"{format}\"")), "{format}");
+    }
+    let of = |method: &str, path: &str| document["paths"][path][method].clone();
+    let body =
+        of("post", "/api/v1/tenants/{tenant}/tools")["requestBody"]["content"]["application/json"]["schema"].clone();
+    let definition = &document["components"]["schemas"][body["$ref"].as_str().unwrap().rsplit('/').next().unwrap()];
+    assert_eq!(definition["required"], json!(["name", "description"]), "{definition}");
+    let required = |name: &str| document["components"]["schemas"][name]["required"].to_string();
+    // What an answer always has, also where a request may leave it out.
+    assert!(
+        required("Verdict").contains("problems") && required("Row").contains("caller_number"),
+        "{}",
+        required("Row")
+    );
+    assert_eq!(required("Refused"), r#"["error"]"#, "a body that is no JSON is told without a verdict");
+    assert!(!required("Draft").contains("live") && required("Draft").contains("definition"), "{}", required("Draft"));
+    let parameters = of("get", "/api/v1/calls")["parameters"].clone();
+    let reason = parameters.as_array().unwrap().iter().find(|one| one["name"] == "reason").unwrap()["schema"].clone();
+    assert!(reason["enum"].as_array().unwrap().contains(&json!("transfer_failed")), "{reason}");
+}
+
 /// 401 for nobody and 403 for whose role does not suffice, and no answer to anybody that the document does not know.
 #[tokio::test]
 async fn each_operation_answers_each_role_as_the_document_says() {
