@@ -83,10 +83,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
         let params = Query::<T>::from_request_parts(parts, state).await;
-        // The library's words name the parameter and what is wrong with it.
-        params
-            .map(|Query(params)| Self(params))
-            .map_err(|rejection| problem(StatusCode::BAD_REQUEST, &rejection.body_text()))
+        params.map(|Query(params)| Self(params)).map_err(|rejection| {
+            // The library's words name the parameter and what is wrong with it.
+            let text = rejection.body_text();
+            let what = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+            problem(StatusCode::BAD_REQUEST, &format!("a parameter cannot be read: {what}"))
+        })
     }
 }
 
