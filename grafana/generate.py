@@ -274,6 +274,8 @@ overview = dashboard(
             over_time("Callers given back to the dialplan", "full: limits.calls was reached. nocontext: the dialplan asks for an agent that is not configured. draining: offhook is being stopped.",
                       (rate("offhook_calls_declined_total", "status", times=60), "{{status}}"),
                       (rate("offhook_context_unknown_total", times=60), "unknown AI_CONTEXT"), unit="cpm", stacked=True),
+            over_time("Transfers that failed", "back: the caller is with the agent again. lost: the place of the dialplan hung up on the caller; offhook calls --reason transfer_failed lists them.",
+                      (rate("offhook_transfers_failed_total", "caller, reason", times=60), "{{caller}}: {{reason}}"), unit="cpm", stacked=True),
         ],
         "How it goes": [
             over_time("How long callers wait for an answer", "From the caller's last sound to the first of the answer. Above 1.5 s conversations drag; what makes them wait stands in Call quality.",

@@ -415,6 +415,33 @@ fn a_reader_who_has_seen_enough_is_not_a_fault() {
     }
 }
 
+/// A token is told once, and the file has none of it.
+#[test]
+fn tokens_of_programs_are_made_listed_and_removed_and_accounts_get_other_roles() {
+    let folder = TempDir::new().expect("a temporary directory");
+    let file = folder.path().join("accounts.json");
+    let accounts = file.display().to_string();
+    let run = |command: &[&str]| offhook(&[command, &["--accounts", &accounts]].concat());
+    let made = run(&["token", "add", "wallboard", "--role", "viewer"]);
+    let token = out(&made).lines().last().expect("a line").to_owned();
+    assert!(code(&made) == 0 && token.starts_with("offhook-"), "{made:?}");
+    assert!(!std::fs::read_to_string(&file).expect("it is there").contains(&token[8..]));
+    let list = out(&run(&["token", "list"]));
+    assert!(list.starts_with("wallboard ") && list.contains("  viewer  ") && !list.contains(&token), "{list}");
+    let again = run(&["token", "add", "wallboard", "--role", "admin"]);
+    assert!(code(&again) == 3 && err(&again).contains("there is a token of this name"), "{again:?}");
+    assert_eq!(code(&run(&["token", "remove", "wallboard"])), 0);
+    assert_eq!(out(&run(&["token", "list"])), "");
+    for name in ["ada", "bob"] {
+        assert_eq!(code(&run(&["account", "add", name, "--role", "admin"])), 0);
+    }
+    assert_eq!(code(&run(&["account", "role", "bob", "viewer"])), 0);
+    let last = run(&["account", "role", "ada", "viewer"]);
+    assert!(code(&last) == 3 && err(&last).contains("last account with the role admin"), "{last:?}");
+    let list = out(&run(&["account", "list"]));
+    assert!(list.contains("admin") && list.contains("viewer"), "{list}");
+}
+
 /// Whoever looks for a call at night need not have the engine's environment.
 #[test]
 fn what_only_reads_records_or_accounts_needs_no_secret_of_the_configuration() {

@@ -84,9 +84,14 @@ fn a_session_that_is_not_set_up_as_asked_is_lost_for_what_the_server_says() {
             (refused("unknown_parameter"), AgentLoss::Handshake, 3),
             (refused("insufficient_quota"), AgentLoss::Quota, 1),
             (refused("invalid_api_key"), AgentLoss::Unauthorized, 1),
+            (Opening::Refuse(404), AgentLoss::NotFound, 1),
         ] {
             let (vendor, mut stage) = stage_of(Scenario::all(opening.clone())).await;
-            assert_eq!(stage.rest().await, [AgentEvent::Lost(loss)], "{opening:?}");
+            let mut expected = vec![AgentEvent::Lost(loss)];
+            if let Opening::Refuse(status) = opening {
+                expected.insert(0, AgentEvent::Refused { status });
+            }
+            assert_eq!(stage.rest().await, expected, "{opening:?}");
             assert_eq!(vendor.sessions(), attempts, "{opening:?}");
             stage.task.await.expect("no panic");
             vendor.until("every session is over", |sessions| sessions.iter().all(|seen| seen.over)).await;

@@ -110,6 +110,8 @@ pub(super) struct Channel {
     pub(super) media: Option<Value>,
     /// What a channel that we call was called with.
     pub(super) originated: Option<Value>,
+    /// Events of it come also when it is not in our application.
+    pub(super) subscribed: bool,
     /// Where `continue` sent it.
     pub(super) continued: Option<Value>,
 }
@@ -273,8 +275,16 @@ impl Asterisk {
                 (200, json!({ "state": if *resource == "off" { "offline" } else { "online" } }))
             }
             ("GET", ["applications", APP]) if !self.application_is_gone => {
-                let ours = self.channels.iter().filter(|(_, channel)| channel.in_stasis);
+                let ours = self.channels.iter().filter(|(_, channel)| channel.in_stasis || channel.subscribed);
                 (200, json!({ "name": APP, "channel_ids": ours.map(|(id, _)| id).collect::<Vec<_>>() }))
+            }
+            (_, ["applications", APP, "subscription"]) => {
+                let id = query.strip_prefix("eventSource=channel%3A").unwrap_or_default();
+                let Some(channel) = self.channels.get_mut(id) else {
+                    return (422, json!({ "message": "Event source does not exist" }));
+                };
+                channel.subscribed = method == "POST";
+                (200, json!({ "name": APP }))
             }
             ("GET", ["channels", id, "variable"]) => self.variable(id, query),
             ("POST", ["channels", "externalMedia"]) => self.external_media(body),
@@ -386,14 +396,14 @@ impl Asterisk {
 
     fn steer(&mut self, id: &str, action: &str, body: &Value) -> (u16, Value) {
         let Some(channel) = self.channels.get_mut(id) else { return (404, json!({ "message": "Channel not found" })) };
-        if action == "variable" {
-            channel.variables.insert(body["variable"].as_str().unwrap().into(), body["value"].as_str().unwrap().into());
-            return (204, Value::Null);
-        }
         if !channel.in_stasis {
             return (409, json!({ "message": "Channel not in Stasis application" }));
         }
         match action {
+            "variable" => {
+                let (name, value) = (body["variable"].as_str().unwrap(), body["value"].as_str().unwrap());
+                channel.variables.insert(name.into(), value.into());
+            }
             "answer" => channel.answered = true,
             "ring" => channel.ringing = true,
             "dtmf" => channel.digits.push_str(body["dtmf"].as_str().unwrap()),

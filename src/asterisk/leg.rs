@@ -3,7 +3,7 @@
 use super::{
     ari::{AriClient, AriError, Fault},
     dial::{self, Dial, Dialling},
-    events::{Gone, Registration},
+    events::{Gone, Registration, Transferee},
 };
 use crate::{
     call::are_keys,
@@ -78,8 +78,9 @@ impl AriLeg {
     }
 
     /// Sends the caller to a place in the dialplan, ringing, with their caller id. On `Ok` they are
-    /// out of the call; what remains is [`AriLeg::tear_down`] with [`Ending::CallerGone`]. On `Err`
-    /// they are in the bridge as before and the call can go on.
+    /// out of the call; what remains is [`AriLeg::tear_down`] with [`Ending::CallerGone`], and to see
+    /// whether the place hangs up on them, where Asterisk tells that. On `Err` they are in the bridge as
+    /// before and the call can go on.
     ///
     /// The ringing began here goes on until the dialplan plays something or dials. From then on it
     /// is `Dial()`'s business: that passes on what the far end signals (180), and with its option
@@ -87,12 +88,13 @@ impl AriLeg {
     ///
     /// # Errors
     /// When the place is missing, the caller left, or Asterisk refused.
-    pub async fn transfer(&self, to: &Place) -> Result<(), TransferError> {
+    pub async fn transfer(&self, to: &Place) -> Result<Option<Transferee>, TransferError> {
         let caller = self.caller();
         if self.ari.place_exists(caller, &to.context, &to.extension, to.priority).await == Some(false) {
             // `continue` would hang the caller up.
             return Err(TransferError::NoSuchPlace);
         }
+        let transferee = Transferee::follow(&self.ari, self.registration().router(), caller).await;
         self.ari.set_variable(caller, STATUS_VARIABLE, TRANSFERRED).await.map_err(parted)?;
         let bridge = self.registration().bridge();
         bridge.is_left();
@@ -100,9 +102,16 @@ impl AriLeg {
         self.courtesy(self.ari.remove_channel(self.call, caller).await);
         self.courtesy(self.ari.ring(caller).await);
         let place = Some((&*to.context, &*to.extension, to.priority));
-        let Err(error) = self.ari.continue_in_dialplan(caller, place).await else { return Ok(()) };
-        if matches!(error.fault, Fault::OutcomeUnknown(_)) && self.has_left().await {
-            return Ok(());
+        let Err(error) = self.ari.continue_in_dialplan(caller, place).await else { return Ok(transferee) };
+        let is_unknown = matches!(error.fault, Fault::OutcomeUnknown(_));
+        if is_unknown && self.is_told_to_have_left().await {
+            return Ok(transferee);
+        }
+        if let Some(transferee) = transferee {
+            transferee.stays().await;
+        }
+        if is_unknown && self.is_not_in_application().await {
+            return Ok(None);
         }
         let _ = self.ari.ring_stop(caller).await;
         let _ = self.ari.set_variable(caller, STATUS_VARIABLE, "").await;
@@ -117,7 +126,7 @@ impl AriLeg {
     ///
     /// # Errors
     /// When the dialplan has no such place, the caller left, or Asterisk refused.
-    pub async fn voicemail(&self, place: &Place, mailbox: &Mailbox) -> Result<(), TransferError> {
+    pub async fn voicemail(&self, place: &Place, mailbox: &Mailbox) -> Result<Option<Transferee>, TransferError> {
         self.ari.set_variable(self.caller(), MAILBOX_VARIABLE, &mailbox.mailbox).await.map_err(parted)?;
         self.transfer(place).await
     }
@@ -170,12 +179,13 @@ impl AriLeg {
         }
     }
 
-    /// By the event, or by Asterisk's own word where no event came.
-    async fn has_left(&self) -> bool {
+    async fn is_told_to_have_left(&self) -> bool {
         let gone = tokio::time::timeout(TRANSFER_PROOF_MAX, self.registration().caller_gone()).await;
-        if matches!(gone, Ok(Gone::Left | Gone::Released)) {
-            return true;
-        }
+        matches!(gone, Ok(Gone::Left | Gone::Released))
+    }
+
+    /// Asterisk's own word where no event came. While a [`Transferee`] is followed it says nothing of the caller.
+    async fn is_not_in_application(&self) -> bool {
         let caller = self.caller();
         let application = self.ari.application().await;
         matches!(application, Ok(Some(application)) if !application.channel_ids.iter().any(|id| id == caller))

@@ -9,12 +9,33 @@ use std::{io, path::PathBuf, process::ExitCode};
 pub struct AccountArguments {
     #[command(subcommand)]
     action: Action,
+    #[command(flatten)]
+    file: AccountsFile,
+}
+
+/// Where accounts and tokens are kept.
+#[derive(Args)]
+pub struct AccountsFile {
     /// The configuration, whose http.accounts says where the file is.
     #[arg(long, global = true, value_name = "FILE", default_value_os_t = default_file())]
     config: PathBuf,
     /// The file itself, where the configuration cannot be read here.
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "config")]
     accounts: Option<PathBuf>,
+}
+
+impl AccountsFile {
+    pub fn open(&self) -> anyhow::Result<Accounts> {
+        let file = match &self.accounts {
+            Some(file) => file.clone(),
+            None => {
+                let found = place_in(&self.config, |config| Some(config.http.accounts));
+                let without = "(--accounts FILE does without the configuration)";
+                found.map_err(|problems| anyhow::anyhow!("{problems}\n{without}"))?.unwrap_or_default()
+            }
+        };
+        Ok(Accounts::new(&file))
+    }
 }
 
 #[derive(Subcommand)]
@@ -36,6 +57,8 @@ enum Action {
         #[command(flatten)]
         password: NewPassword,
     },
+    /// Give an account another role, which logs it out everywhere.
+    Role { name: String, role: Role },
     /// Delete an account, which logs it out everywhere.
     Remove { name: String },
 }
@@ -48,7 +71,11 @@ struct NewPassword {
 }
 
 pub fn run(arguments: &AccountArguments) -> ExitCode {
-    match act(arguments) {
+    exit(act(arguments))
+}
+
+pub fn exit(done: anyhow::Result<()>) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("offhook: {error:#}");
@@ -58,15 +85,7 @@ pub fn run(arguments: &AccountArguments) -> ExitCode {
 }
 
 fn act(arguments: &AccountArguments) -> anyhow::Result<()> {
-    let file = match &arguments.accounts {
-        Some(file) => file.clone(),
-        None => {
-            let found = place_in(&arguments.config, |config| Some(config.http.accounts));
-            let without = "(--accounts FILE does without the configuration)";
-            found.map_err(|problems| anyhow::anyhow!("{problems}\n{without}"))?.unwrap_or_default()
-        }
-    };
-    let accounts = Accounts::new(&file);
+    let accounts = arguments.file.open()?;
     match &arguments.action {
         Action::List => {
             let all = accounts.list()?;
@@ -75,7 +94,7 @@ fn act(arguments: &AccountArguments) -> anyhow::Result<()> {
                 let first = accounts.command("add admin --role admin");
                 eprintln!(
                     "{} has no accounts; `offhook run` in a terminal makes the first one, and so does `{first}`",
-                    file.display()
+                    accounts.path().display()
                 );
             }
         }
@@ -88,6 +107,10 @@ fn act(arguments: &AccountArguments) -> anyhow::Result<()> {
             let (password, told) = password.get()?;
             accounts.set_password(name, &password)?;
             println!("{name} has another password, and is logged out everywhere{}", tell(told, &password));
+        }
+        Action::Role { name, role } => {
+            accounts.set_role(name, *role)?;
+            println!("{name} may log in as {role}, and is logged out everywhere");
         }
         Action::Remove { name } => {
             accounts.remove(name)?;

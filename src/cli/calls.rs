@@ -315,6 +315,7 @@ fn words(event: &Event) -> Option<String> {
         }
         Event::PathReplaced { why } => format!("the audio path broke ({why}); another one took its place"),
         Event::Dialling { why } => format!("another session is dialled ({why})"),
+        Event::ProviderRefused { provider, status } => format!("{provider} refuses with HTTP status {status}"),
         Event::TookOver { provider, .. } => format!("it goes on with {provider}"),
         Event::HandedOff { context } => format!("handed to {context}"),
         Event::NoInput => "the caller is asked whether they are there".into(),
@@ -327,7 +328,10 @@ fn words(event: &Event) -> Option<String> {
         Event::Transferred => "the caller was handed over".into(),
         Event::HungUp { account } => format!("the operator {account} hangs up"),
         Event::NotGranted { variable, why } => format!("{variable}: {why}; the call goes on without it"),
-        Event::TransferFailed { reason } => format!("the transfer failed: {reason}"),
+        Event::TransferFailed { reason, cause: None } => format!("the transfer failed: {reason}"),
+        Event::TransferFailed { reason, cause: Some(cause) } => {
+            format!("the transfer failed: {reason}; the place hung up on the caller (Q.850 cause {cause})")
+        }
         Event::Recording { state } => match state.as_str() {
             "notice" => "recording: the notice is heard, nothing of the caller is kept yet".into(),
             "on" => "recording: on".into(),

@@ -466,7 +466,7 @@ fn median(times: &[Duration]) -> Option<Duration> {
 fn report(engine: &Engine, caller: &Caller, seen: &Seen, stage: &Stage) {
     let ms = |duration: Option<Duration>| duration.map_or("–".to_owned(), |d| format!("{} ms", d.as_millis()));
     let gaps: Vec<String> = seen.gaps.iter().map(|gap| format!("{} ms", gap.as_millis())).collect();
-    let reason = engine.calls().view().recent.first().map(|call| call.reason);
+    let reason = engine.calls().view().recent.first().map(|call| call.reason.clone());
     println!("\nWhat the caller measured, on its own clock:");
     println!("  dialled → first word heard                {}", ms(seen.first_audio));
     println!("  caller finished → answer heard            {}", gaps.join(", "));
@@ -477,7 +477,7 @@ fn report(engine: &Engine, caller: &Caller, seen: &Seen, stage: &Stage) {
     println!("  length of the call                        {:.1} s", caller.said.len() as f32 / 8_000.0);
     println!("  frames that came too fast to be played    {}", caller.overrun);
     if let Some(reason) = reason {
-        println!("  why it ended                              {} ({})", reason.label(), reason.describe());
+        println!("  why it ended                              {} ({})", reason.label, reason.description);
     }
     println!("\nRecording (caller left, agent right): {}", stage.recording.display());
 }

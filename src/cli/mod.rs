@@ -14,6 +14,7 @@ mod init;
 mod media_test;
 mod serve;
 mod speech;
+mod token;
 mod transcript;
 
 use clap::{Parser, Subcommand};
@@ -45,6 +46,7 @@ FIRST STEPS
   offhook check FILE                every mistake of a configuration at once, each with its line
   offhook run --config FILE         take calls
   offhook account list              who may log in to the page
+  offhook token list                programs that may ask, each by a token with a role
   offhook calls, offhook call ID    what is kept of calls that ended (section records)
   offhook gate --check FILE         may these tools run? (also --http ADDR, --mcp; see docs/gate.md)
 
@@ -106,6 +108,8 @@ enum Command {
     Call(calls::CallArguments),
     /// Who may log in to the page.
     Account(account::AccountArguments),
+    /// Which programs may ask the page and its API, by tokens with roles.
+    Token(token::TokenArguments),
     /// Print the JSON Schema of the configuration, for editors.
     Schema,
 }
@@ -127,6 +131,7 @@ pub fn run() -> ExitCode {
         Command::Calls(arguments) => calls::calls(&arguments),
         Command::Call(arguments) => calls::call(&arguments),
         Command::Account(arguments) => account::run(&arguments),
+        Command::Token(arguments) => token::run(&arguments),
         Command::Schema => {
             // Whoever reads it may have seen enough.
             let _ = std::io::stdout().write_all(config::schema_text(offhook::provider::catalog()).as_bytes());

@@ -311,6 +311,10 @@ impl Explainer<'_> {
 
     fn unknown_key(&self, path: &Path, key: &str, known: &[&str]) -> Fault {
         let what = chosen(path).map_or("unknown key".into(), |what| format!("unknown kind of {what}"));
+        if key == "<<" {
+            let hint = "YAML's merge keys are not read here: write the keys out, or give a whole section by *NAME";
+            return Fault::new(path.key(key), what, Some(hint.into()));
+        }
         let meant = nearest(key, known).map(|meant| path.key(meant));
         Fault { meant, ..Fault::new(path.key(key), what, suggest(key, known)) }
     }

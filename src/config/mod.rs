@@ -33,6 +33,7 @@ mod reference;
 mod resolve;
 mod schema;
 mod sentences;
+mod slips;
 mod speech;
 mod tenant;
 #[cfg(test)]

@@ -176,12 +176,13 @@ pub(super) struct Http {
     /// password, and nothing is encrypted.
     #[schemars(extend("default" = defaults::HTTP_BIND, "title" = "IP:PORT"))]
     pub bind: Option<String>,
-    /// The bearer token with which programs may do what an admin may; at least 16 characters. Write a variable, not the
-    /// token itself. Without it and without `public_url`, programs on this machine get `/calls`, `/reload` and `/mcp` without one.
+    /// A bearer token with which programs may do what an admin may, beside those of `offhook token`; at least 16 characters.
+    /// Write a variable, not the token itself. Without it and without `public_url`, programs on this machine get `/calls`,
+    /// `/reload` and `/mcp` without one.
     #[schemars(length(min = 16))]
     pub admin_token: Option<String>,
-    /// The file of who may log in, starting from this file's folder. It is made at the first start, and changed by `offhook
-    /// account`; it holds no password, only hashes.
+    /// The file of who may log in and of the tokens of programs, starting from this file's folder. It is made at the first start,
+    /// and changed by `offhook account` and `offhook token`; it holds no password and no token, only hashes.
     #[schemars(length(min = 1), extend("default" = defaults::HTTP_ACCOUNTS))]
     pub accounts: Option<String>,
     /// Where browsers find the page if that is not `bind`, such as `https://voice.example.com`: behind a server that adds TLS.

@@ -9,6 +9,7 @@ mod mcp;
 mod mistakes;
 mod price;
 mod shipped;
+mod slips;
 mod speech;
 mod vam;
 

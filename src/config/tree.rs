@@ -149,6 +149,8 @@ pub(super) fn parse(text: &str, env: Env, report: &mut Report) -> Option<Node> {
 fn name_nulls(root: &mut Node) {
     for section in ["providers", "destinations", "contexts"] {
         let Some(named) = root.at_mut(&Path::default().key(section)) else { continue };
+        // Where it stands is known, which a section that is not written has not.
+        null_to_map(named);
         let Kind::Map(entries) = &mut named.kind else { continue };
         for Entry { node, .. } in entries {
             null_to_map(node);
@@ -221,7 +223,8 @@ impl<'a> Composer<'a, '_> {
             Some(Err(error)) => {
                 let line = error.marker().line().max(1);
                 // A tab is sometimes told with the line before it.
-                let hint = self.text.lines().skip(line - 1).take(2).find_map(syntax_hint);
+                let lines = || self.text.lines().skip(line - 1).take(2);
+                let hint = lines().find_map(syntax_hint).or_else(|| rule_hint(&error.info(), lines()));
                 self.report.add(line, &Path::default(), format!("this is not YAML: {}", error.info()), hint);
                 Err(Halted)
             }
@@ -371,6 +374,18 @@ impl<'a> Composer<'a, '_> {
 fn is_secret(path: &Path) -> bool {
     let Some(Step::Key(key)) = path.steps().last() else { return false };
     ["password", "key", "secret", "token"].iter().any(|word| key.ends_with(word))
+}
+
+/// What the parser's words mean for somebody who writes a configuration.
+fn rule_hint<'a>(info: &str, mut lines: impl Iterator<Item = &'a str>) -> Option<String> {
+    let hint = if info.contains("mapping values are not allowed") && lines.any(|line| line.matches(": ").count() > 1) {
+        "a text with a colon and a space in it needs quotes: key: \"text: more text\""
+    } else if info.contains("simple key") {
+        "a colon and a space stand between a key and its value: key: value"
+    } else {
+        return None;
+    };
+    Some(hint.into())
 }
 
 /// Why a line that looks right may not be YAML.

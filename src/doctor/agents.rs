@@ -50,11 +50,12 @@ async fn one(config: &Config, name: &str, entry: &ProviderConfig) -> Finding {
             let took = began.elapsed().as_millis();
             Finding::ok(AREA, format!("providers.{name} ({}): a session was set up in {took} ms", entry.kind))
         }
-        Err(loss) => {
+        Err(Lost { loss, status }) => {
             let (why, remedy) = meaning(loss);
             let at = address.filter(|_| loss == AgentLoss::NotFound).map(|address| format!(" at {address}"));
-            let says = format!("providers.{name} ({}): {why}{}", entry.kind, at.unwrap_or_default());
-            Finding::problem(AREA, says, remedy)
+            let status = status.map(|status| format!(" (HTTP status {status})"));
+            let more = [at, status].map(Option::unwrap_or_default).concat();
+            Finding::problem(AREA, format!("providers.{name} ({}): {why}{more}", entry.kind), remedy)
         }
     }
 }
@@ -77,7 +78,20 @@ fn setup(config: &Config) -> AgentSetup {
     }
 }
 
-async fn set_up(provider: Arc<dyn Provider>, setup: AgentSetup) -> Result<(), AgentLoss> {
+/// Why no session came about.
+struct Lost {
+    loss: AgentLoss,
+    /// HTTP status of a refusal.
+    status: Option<u16>,
+}
+
+impl From<AgentLoss> for Lost {
+    fn from(loss: AgentLoss) -> Self {
+        Self { loss, status: None }
+    }
+}
+
+async fn set_up(provider: Arc<dyn Provider>, setup: AgentSetup) -> Result<(), Lost> {
     let counters = Arc::new(ProviderCounters::new(&Registry::new()).map_err(|_| AgentLoss::Handshake)?);
     // A provider that is slow or throttled once is told as it is; nobody waits for this session.
     let policy = SessionPolicy { attempts: 1, setup_max: SET_UP_MAX, ..SessionPolicy::default() };
@@ -85,12 +99,14 @@ async fn set_up(provider: Arc<dyn Provider>, setup: AgentSetup) -> Result<(), Ag
     let (from_session, mut events) = mpsc::channel(QUEUE);
     let session = provider::session::run(provider, setup, to_session, from_session, policy, counters);
     let stands = async {
+        let mut refused = None;
         loop {
             match events.recv().await {
                 Some(AgentEvent::Ready) => return Ok(()),
-                Some(AgentEvent::Lost(loss)) => return Err(loss),
+                Some(AgentEvent::Refused { status }) => refused = Some(status),
+                Some(AgentEvent::Lost(loss)) => return Err(Lost { loss, status: refused }),
                 Some(_) => {}
-                None => return Err(AgentLoss::Protocol),
+                None => return Err(AgentLoss::Protocol.into()),
             }
         }
     };
@@ -99,11 +115,11 @@ async fn set_up(provider: Arc<dyn Provider>, setup: AgentSetup) -> Result<(), Ag
             biased;
             told = stands => told,
             // Its last words are in the queue, and read first.
-            () = async { session.await; std::future::pending().await } => Err(AgentLoss::Protocol),
+            () = async { session.await; std::future::pending().await } => Err(AgentLoss::Protocol.into()),
         }
     };
     // Dropping the session ends it.
-    timeout(SET_UP_MAX + Duration::from_secs(1), told).await.unwrap_or(Err(AgentLoss::Unreachable))
+    timeout(SET_UP_MAX + Duration::from_secs(1), told).await.unwrap_or(Err(AgentLoss::Unreachable.into()))
 }
 
 const fn meaning(loss: AgentLoss) -> (&'static str, &'static str) {
@@ -112,7 +128,7 @@ const fn meaning(loss: AgentLoss) -> (&'static str, &'static str) {
             ("the key is refused", "make a new one at the vendor, or look whether the environment has an older one")
         }
         AgentLoss::NotFound => (
-            "HTTP status 404 or 405, so a server answers and has no such path",
+            "a server answers and has no such path",
             "is the path of base_url the one that docs/providers.md names for this kind? Some kinds add the vendor's path, others want it whole",
         ),
         AgentLoss::Quota => {

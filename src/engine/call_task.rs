@@ -30,7 +30,7 @@ use crate::{
     outbound::RemoteGate,
     records::{Diary, Recorder},
     redact::Redacted,
-    telemetry::{FrameDrop, ToolCallEnd},
+    telemetry::{FrameDrop, Stranded, ToolCallEnd},
     tool::{Approved, Audit, ToolCallId, ToolError, ToolOutcome, Toolbox, policy::RemoteQuestion},
 };
 use futures_util::FutureExt as _;
@@ -369,6 +369,7 @@ impl CallTask<'_> {
             }
             Note::Transferred => info!("the caller was handed over"),
             Note::TransferFailed(why) => {
+                self.shared.metrics.transfer_failed(*why, Stranded::Back);
                 warn!(reason = why.label(), "{}; the caller stays with the agent", why.describe());
             }
             Note::Recording(state) => self.recorder.iter_mut().for_each(|recorder| recorder.set(*state)),

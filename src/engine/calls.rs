@@ -11,12 +11,13 @@ use super::{
     ears::ears,
     generation::Generation,
     line::{ByAri, Line, Places},
-    live::{Doors, Seat},
+    live::{Doors, Seat, Shown},
     opening,
     outside::Outside,
     post::Post,
     story::Story,
     succession::{self, First, Succession},
+    transferred::SentAway,
 };
 use crate::{
     asterisk::{
@@ -27,7 +28,7 @@ use crate::{
         setup::Plan,
     },
     call::{CallMachine, CallPlan, CallRules, EndReason, Note},
-    config::{Config, Transport, prompt},
+    config::{Config, RecordsConfig, Transport, prompt},
     facts::{CallFacts, CallId, Direction, Party, Residency},
     http::NoConversation,
     records::{Close, Diary, Ending},
@@ -340,17 +341,31 @@ fn choose(shared: &Shared, generation: &Generation, granted: &mut Granted, facts
     order
 }
 
-/// The whole life of an admitted call.
+/// The whole life of an admitted call, and what is learnt of it afterwards.
 async fn run(
     shared: Arc<Shared>,
+    generation: Arc<Generation>,
+    granted: Granted,
+    start: Start,
+    line: impl FnOnce() -> Line,
+) {
+    let span = call_span(&start.facts);
+    if let Some(sent_away) = live(&shared, generation, granted, start, line).await {
+        sent_away.followed(&shared).instrument(span).await;
+    }
+}
+
+/// An admitted call until it is over and told of. Returns it where its caller was sent to a place of the dialplan.
+async fn live(
+    shared: &Arc<Shared>,
     generation: Arc<Generation>,
     mut granted: Granted,
     start: Start,
     line: impl FnOnce() -> Line,
-) {
+) -> Option<SentAway> {
     let Start { mut facts, transport, peer, format, began, seat, transfers, written: begun, said, place } = start;
     let written = begun.is_some();
-    let order = choose(&shared, &generation, &mut granted, &mut facts);
+    let order = choose(shared, &generation, &mut granted, &mut facts);
     let span = call_span(&facts);
     for refused in &granted.refused {
         span.in_scope(|| warn!(variable = refused.variable, "{}; the call goes on without it", refused.reason));
@@ -362,14 +377,19 @@ async fn run(
     let (words, asides) = mpsc::channel(ASIDES_MAX);
     let outside = Outside::new(ordered, asides);
     let (ears, tap) = ears(format);
-    // Who forbids that words are kept does not want them on screens either.
-    let shown = shared.bound.records.as_ref().is_none_or(|records| records.words);
+    // Who forbids that something is kept does not want it on screens either.
+    let kept = |kept: fn(&RecordsConfig) -> bool| shared.bound.records.as_ref().is_none_or(kept);
+    let is_client = shared.vam.is_some() && transport == STREAMED;
+    let shown = Shown {
+        words: kept(|records| records.words) || written,
+        numbers: kept(|records| records.numbers) && !is_client,
+    };
     let mut entered = shared.live.enter(
         &facts,
         seat,
         Doors { orders, words, tap, transfers: transfers.then(|| Arc::clone(&generation)), written },
         // Who writes sees the conversation there alone.
-        shown || written,
+        shown,
     );
     // Whoever asked may have gone.
     let _ = begun.map(|begun| begun.send(()));
@@ -403,7 +423,7 @@ async fn run(
     let policy = succession::first_policy(&casting.context, succession.has_other());
     let (opens, heard) = (succession.opens(), succession.heard());
     let briefing = Briefing { story: None, resume: None, opens, heard, policy };
-    let session = casting.dial(&shared, &facts, format, briefing, &span);
+    let session = casting.dial(shared, &facts, format, briefing, &span);
     let mut bill = Bill::default();
     bill.session(&facts.provider, &session);
     let mut line = line();
@@ -412,7 +432,7 @@ async fn run(
     let diary = || {
         let diary = Diary::new(shared.bound.records.as_ref()?, since);
         // Where VAM is served, what it keeps from logs is kept from records.
-        Some(if shared.vam.is_some() { diary.masking(transport == STREAMED) } else { diary })
+        Some(if shared.vam.is_some() { diary.masking(is_client) } else { diary })
     };
     if let (Some(records), Some(empty)) = (&shared.records, diary()) {
         records.begun(empty.close(&known, Close::of_a_beginning(&known, generation.number, transport, format)));
@@ -451,7 +471,7 @@ async fn run(
             ears,
             story: Story::default(),
             bill: &mut bill,
-            shared: &shared,
+            shared,
             began,
             agent_heard: false,
         };
@@ -474,7 +494,8 @@ async fn run(
     // The caller's way out, the session's end and the recording's do not wait for each other.
     let sessions = join_all(sessions.map(Session::close));
     let recording = async { recorder?.finish().await };
-    let (recording, ..) = tokio::join!(recording, line.clear_away(reason).instrument(span.clone()), sessions);
+    let (recording, transferee, _) =
+        tokio::join!(recording, line.clear_away(reason).instrument(span.clone()), sessions);
     span.in_scope(|| {
         post.send(shared.mailer.as_ref(), &generation.config, since);
         let prices = &generation.config.prices;
@@ -500,4 +521,5 @@ async fn run(
     });
     shared.metrics.call_ended(reason);
     tracing::debug!(call_id = %known.id, "cleared away");
+    transferee.map(|transferee| SentAway { call: known.id, began, reason, transferee })
 }

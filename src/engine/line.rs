@@ -14,7 +14,7 @@ use crate::{
         ari::AriClient,
         counters::{MediaCounters, PathFault},
         dial::{Dial, Dialling, Progress},
-        events::{ChannelEvent, Gone, NewParty},
+        events::{ChannelEvent, Gone, NewParty, Transferee},
         hub::MediaHub,
         leg::{AriLeg, Ending, TransferError},
         media::{MediaEvent, MediaLeg},
@@ -52,6 +52,8 @@ pub(super) struct Line {
     /// Reported before anything else; the rest of the line may have more to say.
     announce: Option<LegEvent>,
     ending: Ending,
+    /// The caller was sent to a place of the dialplan.
+    transferee: Option<Transferee>,
 }
 
 /// How the caller's channel is held.
@@ -85,7 +87,7 @@ enum Control {
 /// A caller on the way to somebody else.
 enum Transfer {
     /// Being handed over to the dialplan.
-    Continue(BoxFuture<'static, Result<(), TransferError>>),
+    Continue(BoxFuture<'static, Result<Option<Transferee>, TransferError>>),
     /// Others are rung; the caller may leave meanwhile.
     Dial(Dialling),
 }
@@ -137,8 +139,8 @@ impl Line {
 
     fn new(control: Control) -> Self {
         let (keys, ending) = (Keys::default(), Ending::HangUp);
-        let (on_hold, party) = (None, None);
-        Self { control, media: None, care: None, watch: None, keys, on_hold, party, announce: None, ending }
+        let (media, care, watch, on_hold, party, announce, transferee) = Default::default();
+        Self { control, media, care, watch, keys, on_hold, party, announce, ending, transferee }
     }
 
     /// A caller who is connected already.
@@ -188,8 +190,8 @@ impl Line {
             Happening::Held(held) => Some(LegEvent::Held(held)),
             Happening::Party(party) => self.control.held_mut()?.is_with(party?),
             Happening::SetUp(result) => Some(self.set_up(*result)),
-            Happening::Transferred(Ok(())) => {
-                self.ending = Ending::CallerGone;
+            Happening::Transferred(Ok(transferee)) => {
+                (self.ending, self.transferee) = (Ending::CallerGone, transferee);
                 Some(LegEvent::Transferred)
             }
             Happening::Transferred(Err(error)) => {
@@ -399,8 +401,8 @@ impl Line {
 
     /// Parts from the caller as the call's end said, and leaves nothing behind. After a fault of ours the
     /// caller goes back to the dialplan, whatever was decided before; and so does one whom nobody has
-    /// answered yet when the engine stops.
-    pub async fn clear_away(mut self, reason: EndReason) {
+    /// answered yet when the engine stops. Returns the caller who was sent to a place of the dialplan.
+    pub async fn clear_away(mut self, reason: EndReason) -> Option<Transferee> {
         let unserved = reason == EndReason::Shutdown && matches!(self.control, Control::SettingUp { .. });
         if reason == EndReason::EngineFault || unserved {
             self.part(Ending::ReturnToDialplan { status: "FAILED" });
@@ -431,6 +433,7 @@ impl Line {
                 _ => {}
             },
         }
+        self.transferee
     }
 }
 
@@ -439,7 +442,7 @@ enum Happening {
     Held(bool),
     Party(Option<NewParty>),
     SetUp(Box<Result<(AriLeg, MediaLeg), SetupError>>),
-    Transferred(Result<(), TransferError>),
+    Transferred(Result<Option<Transferee>, TransferError>),
     Dialled(Progress),
     Cared(Cared),
     Media(MediaEvent),
@@ -507,7 +510,7 @@ impl Control {
 }
 
 /// The outcome of a transfer that is under way.
-async fn finish(transfer: &mut Option<Transfer>) -> Result<(), TransferError> {
+async fn finish(transfer: &mut Option<Transfer>) -> Result<Option<Transferee>, TransferError> {
     match transfer {
         Some(Transfer::Continue(under_way)) => {
             let result = under_way.await;

@@ -5,8 +5,10 @@ use crate::{
     call::{EndReason, Note},
     config::Destination,
     facts::{CallFacts, CallId},
-    http::{ActiveCall, CallHead, CallsView, EndedCall, Levels, LiveEntry, NoListening, NoTransfer, NoWriting},
-    records::{Counts, Entry, Event, Speeches, Used},
+    http::{
+        ActiveCall, CallHead, CallsView, EndedCall, Levels, LiveEntry, NoListening, NoTransfer, NoWriting, Parties,
+    },
+    records::{Counts, Ending, Entry, Event, Speeches, Used},
     redact::Redacted,
     wall_clock,
 };
@@ -54,8 +56,16 @@ struct Running {
     /// The newest entries, in memory only.
     story: VecDeque<LiveEntry>,
     speeches: Speeches,
-    /// What is said is part of it.
-    words: bool,
+    shown: Shown,
+    parties: Option<Parties>,
+}
+
+/// What those who watch a call may be told.
+#[derive(Clone, Copy)]
+pub struct Shown {
+    pub words: bool,
+    /// Numbers and the caller's name.
+    pub numbers: bool,
 }
 
 /// Ways into a call that runs.
@@ -96,8 +106,8 @@ impl LiveCalls {
         taken.then(|| Seat(Arc::clone(&self.seats)))
     }
 
-    /// Enters a call; it leaves when the guard is dropped. With `words`, who watches may be told what is said.
-    pub fn enter(self: &Arc<Self>, facts: &CallFacts, seat: Seat, doors: Doors, words: bool) -> Entered {
+    /// Enters a call; it leaves when the guard is dropped.
+    pub fn enter(self: &Arc<Self>, facts: &CallFacts, seat: Seat, doors: Doors, shown: Shown) -> Entered {
         let head = CallHead {
             id: facts.id,
             context: facts.context.clone(),
@@ -105,7 +115,13 @@ impl LiveCalls {
             direction: facts.direction,
             since: wall_clock::now(),
             written: doors.written,
+            parties: None,
         };
+        let parties = shown.numbers.then(|| Parties {
+            caller_number: facts.caller_number.reveal().clone(),
+            caller_name: facts.caller_name.reveal().clone(),
+            dialled_number: facts.dialled_number.reveal().clone(),
+        });
         let call = ActiveCall {
             call: head,
             phase: "connecting",
@@ -120,7 +136,8 @@ impl LiveCalls {
         }
         let (story, speeches) = (VecDeque::new(), Speeches::default());
         let (caller_speaks, agent_speaks) = (false, false);
-        inner.live.insert(facts.id, Running { call, doors, caller_speaks, agent_speaks, story, speeches, words });
+        let running = Running { call, doors, caller_speaks, agent_speaks, story, speeches, shown, parties };
+        inner.live.insert(facts.id, running);
         drop(inner);
         Entered {
             calls: Arc::clone(self),
@@ -224,6 +241,11 @@ impl LiveCalls {
         self.lock().live.get(&call).is_some_and(|running| running.doors.words.try_send(words.to_owned()).is_ok())
     }
 
+    /// Who is on the line; `None`: it does not run, or nobody may know.
+    pub fn parties(&self, call: CallId) -> Option<Parties> {
+        self.lock().live.get(&call)?.parties.clone()
+    }
+
     /// As it is now; `None`: it does not run.
     pub fn call(&self, call: CallId) -> Option<ActiveCall> {
         self.lock().live.get(&call).map(Running::now)
@@ -234,6 +256,14 @@ impl LiveCalls {
         let mut active: Vec<ActiveCall> = inner.live.values().map(Running::now).collect();
         active.sort_by_key(|call| call.call.since);
         CallsView { active, recent: inner.ended.iter().rev().cloned().collect() }
+    }
+
+    /// What became known of a call's end later.
+    pub fn ended_otherwise(&self, call: CallId, reason: Ending) {
+        let mut inner = self.lock();
+        if let Some(ended) = inner.ended.iter_mut().find(|ended| ended.call.id == call) {
+            ended.reason = reason;
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -265,7 +295,7 @@ impl Running {
 
     fn tell(&mut self, at: Duration, note: &Note) {
         let at_ms = u64::try_from(self.speeches.began(at, note).as_millis()).unwrap_or(u64::MAX);
-        let Some(mut event) = Event::of(note, self.words) else { return };
+        let Some(mut event) = Event::of(note, self.shown.words) else { return };
         if let Event::Said { text, .. } = &mut event {
             text.truncate(text.floor_char_boundary(SAID_BYTES_MAX));
         }
@@ -359,7 +389,7 @@ impl Drop for Entered {
             let lasted = self.began.elapsed();
             let (call, counts) = (call.call, call.counts);
             let usage = std::mem::take(&mut self.usage);
-            inner.ended.push_back(EndedCall { call, lasted, reason: self.reason, counts, usage });
+            inner.ended.push_back(EndedCall { call, lasted, reason: self.reason.into(), counts, usage });
         }
     }
 }

@@ -7,6 +7,7 @@
 //! - `call_task`: the task that owns one call
 //! - `succession`: who carries a call on when its session ends
 //! - `health`: which providers are left alone for a while
+//! - `transferred`: whether the place that a caller was sent to hangs up on them
 //! - `bill`: what a call used, and what that costs
 //! - `post`: what a call leaves to be sent
 //! - `publishing`: the configuration file as the page changes it
@@ -39,6 +40,7 @@ mod story;
 mod succession;
 #[cfg(test)]
 mod tests;
+mod transferred;
 mod vam;
 mod view;
 mod workshop;
@@ -158,6 +160,8 @@ pub(crate) struct Shared {
     draining: watch::Sender<bool>,
     watchers: broadcast::Sender<CallNote>,
     calls: TaskTracker,
+    /// Calls are told to end at once, and nothing is waited for any more.
+    stopping: CancellationToken,
     started: jiff::Timestamp,
     /// A fault for the tests: a call's task panics when a tool is to run.
     #[cfg(test)]
@@ -283,6 +287,7 @@ impl Engine {
             draining: watch::Sender::new(false),
             watchers: broadcast::Sender::new(WATCHED_NOTES_MAX),
             calls: TaskTracker::new(),
+            stopping: CancellationToken::new(),
             started: wall_clock::now(),
             #[cfg(test)]
             breaks_on_tools: false.into(),
@@ -383,6 +388,7 @@ impl Engine {
     pub async fn stop(mut self) {
         self.shared.draining.send_replace(true);
         self.shared.live.end_all(EndReason::Shutdown);
+        self.shared.stopping.cancel();
         self.shared.calls.close();
         if timeout(CLEAR_AWAY_MAX, self.shared.calls.wait()).await.is_err() {
             warn!(calls = self.shared.calls.len(), "some calls could not be cleared away in time");

@@ -14,7 +14,7 @@ use super::{
     clips,
 };
 use crate::{
-    call::{AgentCommand, AgentEvent, AgentLoss, Clips, Dialling, EndReason, Next, Recovery, Successor},
+    call::{AgentCommand, AgentEvent, AgentLoss, Clips, Dialling, EndReason, Next, Note, Recovery, Successor},
     config::Context,
     provider::{Opens, SessionPolicy},
     telemetry::SuccessorEnd,
@@ -207,9 +207,14 @@ impl CallTask<'_> {
             AgentEvent::Ready => self.succession.needed = self.succession.dialled_at.elapsed(),
             AgentEvent::Resumable { handle } => self.succession.handle = Some(Arc::clone(handle)),
             AgentEvent::Summary { mark, text } => self.story.summed_up(*mark, text),
+            AgentEvent::Refused { status } => self.refused(self.facts.provider.clone(), *status),
             AgentEvent::Lost(loss) => self.blame(*loss),
             _ => {}
         }
+    }
+
+    fn refused(&mut self, provider: String, status: u16) {
+        self.on_note(Note::ProviderRefused { provider, status });
     }
 
     /// Has the agent sum up what a later one would not be told any more, while it is there to be asked.
@@ -301,6 +306,10 @@ impl CallTask<'_> {
                 self.succession.needed = self.succession.dialled_at.elapsed();
             }
             (AgentEvent::Resumable { handle }, Some(next)) => next.handle = Some(Arc::clone(handle)),
+            (AgentEvent::Refused { status }, Some(next)) => {
+                let provider = next.provider.clone();
+                self.refused(provider, *status);
+            }
             (AgentEvent::Lost(loss), Some(next)) if next.refuses_handle(*loss) => {
                 info!(loss = loss.label(), "the session cannot be resumed; another one is told the story");
                 self.succession.handle = None;

@@ -114,7 +114,7 @@ async fn a_fault_in_one_call_ends_that_call_alone_and_politely() {
     };
     timeout(SOON, ended).await.unwrap();
     let view = engine.calls().view();
-    assert_eq!(view.recent[0].reason, EndReason::EngineFault);
+    assert_eq!(view.recent[0].reason, EndReason::EngineFault.into());
     assert!(engine.metrics().text().contains(r#"offhook_calls_total{class="engine",reason="engine_fault"} 1"#));
 
     assert_eq!(view.active.len(), 1, "the other call stands");
@@ -159,7 +159,7 @@ async fn a_provider_of_the_guide_serves_a_caller() {
     drop(caller);
     timeout(SOON, engine.calls().none_left()).await.unwrap();
     let ended = &engine.calls().view().recent[0];
-    assert_eq!((ended.reason, ended.counts.agent_turns), (EndReason::CallerHungUp, 1));
+    assert_eq!((&ended.reason, ended.counts.agent_turns), (&EndReason::CallerHungUp.into(), 1));
     serving.await.unwrap();
     engine.stop().await;
 }

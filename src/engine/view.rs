@@ -8,8 +8,8 @@ use crate::{
     facts::CallId,
     http::{
         About, ActiveCall, AsteriskView, AuditLine, CallsView, Check, ContextView, EngineView, Finding, LiveEntry,
-        McpStatus, McpTest, MediaTest, MediaView, NoConversation, NoListening, NoTransfer, NoWriting, ProviderView,
-        Readiness, ReloadFailure, ReloadReport, ServiceView, SystemView, TenantTools, TestCall, TestPath,
+        McpStatus, McpTest, MediaTest, MediaView, NoConversation, NoListening, NoTransfer, NoWriting, Parties,
+        ProviderView, Readiness, ReloadFailure, ReloadReport, ServiceView, SystemView, TenantTools, TestCall, TestPath,
     },
     provider,
     remote::{
@@ -66,6 +66,10 @@ impl EngineView for View {
 
     fn call(&self, id: CallId) -> Option<ActiveCall> {
         self.0.live.call(id)
+    }
+
+    fn parties(&self, id: CallId) -> Option<Parties> {
+        self.0.live.parties(id)
     }
 
     fn story(&self, id: CallId, from: u64) -> Option<Vec<LiveEntry>> {

@@ -123,7 +123,7 @@ pub(super) fn same_site(headers: &HeaderMap, public_url: Option<&str>) -> Result
     Err("requests on behalf of another site are refused")
 }
 
-/// The programs' token, if one is configured.
+/// The token of `http.admin_token`, if one is configured.
 #[derive(Clone)]
 pub(super) struct Bearer(Option<[u8; 32]>);
 
@@ -136,14 +136,18 @@ impl Bearer {
         self.0.is_some()
     }
 
-    /// Whether the token is right; `None` where there is none. Hashes are compared, so that time tells nothing of the
-    /// token or its length.
-    pub fn look_at(&self, headers: &HeaderMap) -> Option<bool> {
-        let given = headers.get(header::AUTHORIZATION)?.to_str().unwrap_or_default();
-        let token = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-        let given: [u8; 32] = Sha256::digest(token.map_or("", |(_, token)| token.trim()).as_bytes()).into();
-        Some(self.0.is_some_and(|wanted| bool::from(wanted.ct_eq(&given))))
+    /// Whether this token is the one. Hashes are compared, so that time tells nothing of the token or its length.
+    pub fn is(&self, given: &str) -> bool {
+        let given: [u8; 32] = Sha256::digest(given.as_bytes()).into();
+        self.0.is_some_and(|wanted| bool::from(wanted.ct_eq(&given)))
     }
+}
+
+/// The token that a request shows; empty where it shows something else.
+pub(super) fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let given = headers.get(header::AUTHORIZATION)?.to_str().unwrap_or_default();
+    let token = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    Some(token.map_or("", |(_, token)| token.trim()))
 }
 
 /// A header that is there once.

@@ -33,7 +33,7 @@ pub use configuration::{
     Configuration, ConfigurationError, Configurations, Draft, KeptVersion, Published, TEXT_BYTES_MAX, Told, Verdict,
     Version,
 };
-pub use login::{Account, AccountError, Accounts, Role, random_password};
+pub use login::{Account, AccountError, Accounts, ApiToken, Role, random_password};
 pub use serve::serve;
 pub use site::{HttpCounters, Site, router};
 pub use tools_api::{
@@ -42,8 +42,8 @@ pub use tools_api::{
 pub use view::{
     About, ActiveCall, AsteriskView, AuditLine, CallHead, CallsView, Check, ContextView, EndedCall, EngineView,
     Finding, Levels, LiveEntry, McpServerView, McpStatus, McpTest, McpTestedTool, McpToolView, MediaTest, MediaView,
-    NoConversation, NoListening, NoTransfer, NoWriting, ProviderView, Readiness, RegisteredTool, ReloadFailure,
-    ReloadReport, ServiceView, SystemView, TenantTools, TestCall, TestPath, ToolFigures, ToolPolicyView,
+    NoConversation, NoListening, NoTransfer, NoWriting, Parties, ProviderView, Readiness, RegisteredTool,
+    ReloadFailure, ReloadReport, ServiceView, SystemView, TenantTools, TestCall, TestPath, ToolFigures, ToolPolicyView,
 };
 
 use axum::{

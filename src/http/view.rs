@@ -5,18 +5,17 @@ mod registry;
 pub use registry::{AuditLine, RegisteredTool, TenantTools, ToolFigures, ToolPolicyView};
 
 use crate::{
-    call::EndReason,
     config::Destination,
     facts::{CallId, Direction},
-    records::{Counts, Entry, Used},
+    records::{Counts, Ending, Entry, Used},
     telemetry::ProviderFigures,
 };
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer, ser::SerializeStruct};
-use std::{collections::BTreeMap, time::Duration};
+use serde::{Serialize, Serializer};
+use std::{collections::BTreeMap, fmt, time::Duration};
 use tokio::sync::mpsc;
 
 /// What the engine lets be seen and asked over HTTP. The methods answer from memory, at once.
@@ -26,6 +25,8 @@ pub trait EngineView: Send + Sync + 'static {
     fn calls(&self) -> CallsView;
     /// One running call; `None`: it does not run.
     fn call(&self, id: CallId) -> Option<ActiveCall>;
+    /// Who is on the line in a running call, for those who may know; `None`: it does not run, or nobody may.
+    fn parties(&self, id: CallId) -> Option<Parties>;
     /// What happened in a running call from this entry on, as far as it is still remembered; `None`: it does not run.
     fn story(&self, id: CallId, from: u64) -> Option<Vec<LiveEntry>>;
     /// Ends a running call on behalf of an account, which its record names; `false`: it does not run.
@@ -329,7 +330,7 @@ impl Check {
     }
 }
 
-/// Calls that run and calls that ran. There is no place in it for a number or a word of a caller.
+/// Calls that run and calls that ran, without a number or a word of a caller.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct CallsView {
     /// Oldest first.
@@ -338,6 +339,7 @@ pub struct CallsView {
     pub recent: Vec<EndedCall>,
 }
 
+/// A call that runs.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ActiveCall {
     #[serde(flatten)]
@@ -401,6 +403,7 @@ pub struct LiveEntry {
     pub entry: Entry,
 }
 
+/// A call that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct EndedCall {
     #[serde(flatten)]
@@ -408,9 +411,7 @@ pub struct EndedCall {
     #[serde(rename = "seconds", serialize_with = "seconds")]
     #[schemars(with = "f64")]
     pub lasted: Duration,
-    #[serde(serialize_with = "ending")]
-    #[schemars(with = "crate::records::Ending")]
-    pub reason: EndReason,
+    pub reason: Ending,
     pub counts: Counts,
     /// By provider; more than one where the call was handed on.
     pub usage: Vec<Used>,
@@ -426,6 +427,27 @@ pub struct CallHead {
     pub since: Timestamp,
     /// A conversation in writing, on the page.
     pub written: bool,
+    /// Absent until somebody asks who may know ([`EngineView::parties`]).
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub parties: Option<Parties>,
+}
+
+/// Who is on the line, as a record would have it.
+#[derive(Clone, Default, PartialEq, Serialize, JsonSchema)]
+pub struct Parties {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller_number: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caller_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dialled_number: Option<String>,
+}
+
+/// It may be logged.
+impl fmt::Debug for Parties {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Parties(***)")
+    }
 }
 
 /// A new generation is in force.
@@ -449,13 +471,4 @@ pub struct ReloadFailure {
 
 fn seconds<S: Serializer>(lasted: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64((lasted.as_secs_f64() * 10.0).round() / 10.0)
-}
-
-/// `{"label": …, "class": …, "description": …}`
-fn ending<S: Serializer>(reason: &EndReason, serializer: S) -> Result<S::Ok, S::Error> {
-    let mut ending = serializer.serialize_struct("EndReason", 3)?;
-    ending.serialize_field("label", &reason.label())?;
-    ending.serialize_field("class", reason.class().label())?;
-    ending.serialize_field("description", reason.describe())?;
-    ending.end()
 }

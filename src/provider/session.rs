@@ -117,8 +117,17 @@ pub async fn run(
         return;
     }
     let preroll = Preroll::new(setup.leg, policy.preroll_max);
-    let mut session =
-        Session { provider, setup, commands, events, policy, counters, preroll, pending: VecDeque::new() };
+    let mut session = Session {
+        provider,
+        setup,
+        commands,
+        events,
+        policy,
+        counters,
+        preroll,
+        pending: VecDeque::new(),
+        refused: None,
+    };
     match session.attempts().await {
         End::Lost(loss) => session.report(loss).await,
         End::Left => {}
@@ -135,6 +144,8 @@ struct Session {
     preroll: Preroll,
     /// Events the call has not taken yet: those of one message, since no other is read meanwhile.
     pending: VecDeque<AgentEvent>,
+    /// HTTP status with which the last attempt was refused.
+    refused: Option<u16>,
 }
 
 enum End {
@@ -202,6 +213,7 @@ impl Session {
                     tracing::warn!(
                         attempt,
                         loss = loss.label(),
+                        status = self.refused,
                         retry_after_ms,
                         "the provider's session did not come about"
                     );
@@ -218,6 +230,7 @@ impl Session {
     }
 
     async fn attempt(&mut self, deadline: Instant) -> Attempt {
+        self.refused = None;
         let provider = Arc::clone(&self.provider);
         let Agent::Remote(remote) = provider.agent() else { return Attempt::failed(AgentLoss::Unreachable) };
         let mut codec = remote.codec(&self.setup);
@@ -237,6 +250,7 @@ impl Session {
                     DialError::NoAddress(status) if status > 0 => (status, None, None),
                     DialError::Socket(_) | DialError::NoAddress(_) => return Attempt::failed(AgentLoss::Unreachable),
                 };
+                self.refused = Some(status);
                 let loss = match code.as_deref().and_then(remote::lasting) {
                     Some(loss) => loss,
                     // Who says when to come again has not turned us away for good.
@@ -467,6 +481,7 @@ impl Session {
     /// Hands over what is still pending, then the loss. Commands are taken and forgotten meanwhile:
     /// nobody is there to hear them, and a full queue would be reported as another loss.
     async fn report(mut self, loss: AgentLoss) {
+        self.pending.extend(self.refused.map(|status| AgentEvent::Refused { status }));
         self.pending.push_back(AgentEvent::Lost(loss));
         while let Some(event) = self.pending.pop_front() {
             let sending = self.events.send(event);

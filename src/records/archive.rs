@@ -1,6 +1,6 @@
 //! Where records stay: what any database has to be able to do.
 
-use super::{Record, Search};
+use super::{Amendment, Record, Search};
 use crate::facts::CallId;
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -16,6 +16,12 @@ pub trait Archive: Send {
     /// # Errors
     /// When the database is locked, full, or gone.
     fn put(&mut self, records: &[Record]) -> Result<(), ArchiveError>;
+
+    /// Enters what became known of a call later; nothing where its record is gone.
+    ///
+    /// # Errors
+    /// When the database cannot be read or written.
+    fn amend(&mut self, amendment: &Amendment) -> Result<(), ArchiveError>;
 
     /// Those that match, the newest first.
     ///

@@ -217,6 +217,9 @@ impl Event {
             Note::PathReplaced { why } => Self::PathReplaced { why: (*why).into() },
             Note::Dialling(Dialling::Rollover) => Self::Dialling { why: "rollover".into() },
             Note::Dialling(Dialling::Recovery(loss)) => Self::Dialling { why: loss.label().into() },
+            Note::ProviderRefused { provider, status } => {
+                Self::ProviderRefused { provider: provider.clone(), status: *status }
+            }
             Note::TookOver { provider, resumed } => Self::TookOver { provider: provider.clone(), resumed: *resumed },
             Note::Failing(reason) => Self::Failing { reason: reason.label() },
             Note::Transferring { to, by } => {
@@ -230,7 +233,7 @@ impl Event {
             Note::Transferred => Self::Transferred,
             Note::HungUp { account } => Self::HungUp { account: account.clone() },
             Note::NotGranted { variable, why } => Self::NotGranted { variable: (*variable).into(), why: why.clone() },
-            Note::TransferFailed(fault) => Self::TransferFailed { reason: fault.label().into() },
+            Note::TransferFailed(fault) => Self::TransferFailed { reason: fault.label().into(), cause: None },
             Note::Recording(state) => Self::Recording { state: state.label().into() },
             Note::ToolAnswered { .. }
             | Note::UnknownTool { .. }

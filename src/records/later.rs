@@ -3,7 +3,7 @@
 
 use super::{
     archive::{Access, Archive, ArchiveError, Hour, Row},
-    record::Record,
+    record::{Amendment, Record},
     search::Search,
 };
 use crate::facts::CallId;
@@ -37,6 +37,10 @@ impl Later {
 impl Archive for Later {
     fn put(&mut self, records: &[Record]) -> Result<(), ArchiveError> {
         self.opened()?.put(records)
+    }
+
+    fn amend(&mut self, amendment: &Amendment) -> Result<(), ArchiveError> {
+        self.opened()?.amend(amendment)
     }
 
     fn find(&self, search: &Search) -> Result<Vec<Row>, ArchiveError> {

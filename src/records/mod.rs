@@ -27,7 +27,7 @@ pub use counters::RecordCounters;
 pub use deletion::{Deleted, delete};
 pub use diary::{Close, Diary};
 pub use reader::{NoWaveform, ReadError, Reader};
-pub use record::{Cost, Counts, Ending, Entry, Event, Record, Recorded, Turn, TurnUsed, Used};
+pub use record::{Amendment, Cost, Counts, Ending, Entry, Event, Record, Recorded, Turn, TurnUsed, Used};
 pub use recording::{Listener, Recorder, RecordingCounters, Sound, Unheard, Waveform, open_recording, recording_file};
 pub use search::{NOT_NORMAL, Search, TIMES, reason, reasons, time};
 pub use speeches::Speeches;
@@ -82,6 +82,8 @@ struct Queue {
 enum Line {
     Begun(Box<Record>),
     Ended(Arc<Record>),
+    /// After the record of the same call.
+    Amended(Amendment),
 }
 
 impl Records {
@@ -172,6 +174,14 @@ impl Records {
                     error!(call_id = %id, "the record of this call is lost: it ended after the engine had stopped");
                 }
             }
+        }
+    }
+
+    /// Takes what became known of a call after its record was kept. Waits for nothing.
+    pub fn amend(&self, amendment: Amendment) {
+        let id = amendment.id;
+        if self.waiting.try_send(Line::Amended(amendment)).is_err() {
+            error!(call_id = %id, "the record of this call does not say that its transfer failed: the disk takes nothing");
         }
     }
 

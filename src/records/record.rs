@@ -86,7 +86,13 @@ pub(super) const KILLED: &str = "engine_killed";
 impl Ending {
     /// Every one that a record of this version can have.
     pub fn all() -> Vec<Self> {
-        EndReason::all().into_iter().map(Self::from).chain([Self::killed()]).collect()
+        EndReason::all().into_iter().map(Self::from).chain([Self::transfer_failed(), Self::killed()]).collect()
+    }
+
+    /// End of a call whose caller was transferred, and was hung up on. It is known only when the call has ended.
+    pub fn transfer_failed() -> Self {
+        let description = "the caller was sent to a place of the dialplan, which hung up on them with an error before anybody took them";
+        Self { label: "transfer_failed".into(), class: "asterisk".into(), description: description.into() }
     }
 
     /// Of a call whose end nobody could write down.
@@ -101,6 +107,28 @@ impl From<EndReason> for Ending {
     fn from(reason: EndReason) -> Self {
         let class = reason.class().label().to_owned();
         Self { label: reason.label().to_owned(), class, description: reason.describe().to_owned() }
+    }
+}
+
+/// What became known of a call after its record was kept: the place that the caller was sent to hung up on them. It holds
+/// nothing of theirs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Amendment {
+    pub id: CallId,
+    /// Since the call began.
+    pub at_ms: u64,
+    pub reason: String,
+    /// Q.850.
+    pub cause: u32,
+}
+
+impl Record {
+    pub(super) fn amend(&mut self, amendment: &Amendment) {
+        let Amendment { at_ms, reason, cause, .. } = amendment.clone();
+        self.entries.push(Entry { at_ms, event: Event::TransferFailed { reason, cause: Some(cause) } });
+        if self.reason == Ending::from(EndReason::Transferred) {
+            self.reason = Ending::transfer_failed();
+        }
     }
 }
 
@@ -211,6 +239,11 @@ pub enum Event {
     Dialling {
         why: String,
     },
+    /// A provider, or a service of one, refused a session or a request with this HTTP status, and is lost for it.
+    ProviderRefused {
+        provider: String,
+        status: u16,
+    },
     TookOver {
         provider: String,
         resumed: bool,
@@ -236,8 +269,12 @@ pub enum Event {
     },
     /// The place that the caller was sent to has them.
     Transferred,
+    /// Nobody took the caller.
     TransferFailed {
         reason: String,
+        /// Q.850 cause with which the place that had them hung up on them; absent: they were with the agent again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<u32>,
     },
     /// An operator ends the call.
     HungUp {

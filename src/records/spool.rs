@@ -3,8 +3,9 @@
 //! The name begins with the time at which the call began, so that names sort as calls began, and ends with the call's id.
 //! A call that has not ended has a file as well, with what is known of it: if the engine is killed, that is its record. And
 //! a call that was deleted while it stood, or while its record was on the way, has an empty one, so that nothing of it is kept.
+//! What becomes known of a call after its record was written has a file of its own, which goes to the archive after the record.
 
-use super::{OpenError, Record, recording};
+use super::{Amendment, OpenError, Record, recording};
 use crate::facts::CallId;
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
@@ -18,6 +19,8 @@ use tracing::{error, info, warn};
 const WHOLE: &str = "json";
 /// Of a call that stands.
 const BEGUN: &str = "begun";
+/// Of what became known of a call after its end.
+const AMENDED: &str = "amended";
 /// Of a call of which nothing is to be kept.
 const DELETED: &str = "deleted";
 const PARTIAL: &str = "part";
@@ -177,6 +180,27 @@ impl Spool {
         self.directory.join(format!("{:015}-{}.{extension}", record.began.as_millisecond().max(0), record.id))
     }
 
+    /// What became known of a call whose record was written before. The kernel has it when this returns.
+    pub fn amend(&self, amendment: &Amendment) -> io::Result<()> {
+        if self.is_deleted(amendment.id) {
+            return Ok(());
+        }
+        let file = self.directory.join(format!("{}.{AMENDED}", amendment.id));
+        let partial = file.with_extension(PARTIAL);
+        let mut written = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&partial)?;
+        written.write_all(&serde_json::to_vec(amendment)?)?;
+        fs::rename(partial, file)
+    }
+
+    /// All that became known of calls later, each with its file.
+    pub fn amendments(&self) -> io::Result<Vec<(PathBuf, Option<Amendment>)>> {
+        let read = |file: PathBuf| {
+            let text = fs::read(&file)?;
+            Ok((file, serde_json::from_slice(&text).ok()))
+        };
+        self.files(AMENDED)?.into_iter().map(read).collect()
+    }
+
     pub fn count(&self) -> io::Result<usize> {
         Ok(self.files(WHOLE)?.len())
     }
@@ -227,7 +251,7 @@ impl Spool {
     /// Deletes what is kept of a call; `false` where nothing is.
     pub fn delete(&self, id: CallId) -> io::Result<bool> {
         let mut found = false;
-        for extension in [WHOLE, BEGUN, UNREADABLE] {
+        for extension in [WHOLE, BEGUN, AMENDED, UNREADABLE] {
             for file in self.files_of(id, extension)? {
                 found |= gone(fs::remove_file(file))?;
             }
@@ -301,7 +325,7 @@ pub(super) fn is_deleted(records: &Path, id: CallId) -> bool {
 }
 
 /// `false`: somebody else has removed it.
-fn gone(removed: io::Result<()>) -> io::Result<bool> {
+pub(super) fn gone(removed: io::Result<()>) -> io::Result<bool> {
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         removed => removed.map(|()| true),

@@ -5,7 +5,8 @@
 //! list goes on behind a row's number.
 
 use super::{
-    Access, Archive, ArchiveError, Hour, NOT_NORMAL, Record, Row, Search, record::KILLED, search::AS_IT_SHOULD,
+    Access, Amendment, Archive, ArchiveError, Hour, NOT_NORMAL, Record, Row, Search, record::KILLED,
+    search::AS_IT_SHOULD,
 };
 use crate::facts::CallId;
 use jiff::Timestamp;
@@ -221,6 +222,20 @@ impl Archive for Sqlite {
         for record in records {
             insert(&step, record)?;
         }
+        Ok(step.commit()?)
+    }
+
+    fn amend(&mut self, amendment: &Amendment) -> Result<(), ArchiveError> {
+        let step = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let kept = "SELECT row, record FROM records JOIN calls USING (row) WHERE id = ?";
+        let kept = step.query_row(kept, [amendment.id.to_string()], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
+        let Some((row, text)): Option<(i64, String)> = kept else { return Ok(()) };
+        let mut record: Record = serde_json::from_str(&text).map_err(ArchiveError::Unreadable)?;
+        record.amend(amendment);
+        let whole = serde_json::to_string(&record).map_err(ArchiveError::Unreadable)?;
+        step.execute("UPDATE records SET record = ? WHERE row = ?", params![whole, row])?;
+        let ending = params![record.reason.label, record.reason.class, row];
+        step.execute("UPDATE calls SET reason = ?, class = ? WHERE row = ?", ending)?;
         Ok(step.commit()?)
     }
 

@@ -11,6 +11,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, time::SystemTime
 use tempfile::TempDir;
 use tokio::time::sleep;
 
+mod amended;
 mod archive;
 mod deletion;
 mod faults;
@@ -326,6 +327,12 @@ impl Access for Memory {
 impl Archive for Memory {
     fn put(&mut self, records: &[Record]) -> Result<(), ArchiveError> {
         self.0.lock().unwrap().extend_from_slice(records);
+        Ok(())
+    }
+
+    fn amend(&mut self, amendment: &Amendment) -> Result<(), ArchiveError> {
+        let mut records = self.0.lock().unwrap();
+        records.iter_mut().filter(|record| record.id == amendment.id).for_each(|record| record.amend(amendment));
         Ok(())
     }
 

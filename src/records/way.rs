@@ -1,10 +1,15 @@
 //! The two steps of a record: from memory to the spool, from the spool to the archive; and what is deleted there in time.
 
 use super::{
-    Archive, ArchiveError, Line, Queue, Record, RecordCounters, Search, clock::ClockGuard, recording, spool::Spool,
+    Amendment, Archive, ArchiveError, Line, Queue, Record, RecordCounters, Search,
+    clock::ClockGuard,
+    recording,
+    spool::{Spool, gone},
 };
 use crate::{config::RecordsConfig, facts::CallId, wall_clock};
 use std::{
+    fs,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError, atomic::Ordering::SeqCst},
     time::{Duration, SystemTime},
 };
@@ -61,6 +66,10 @@ impl ToSpool {
                     self.queue.begun.fetch_sub(1, SeqCst);
                     continue;
                 }
+                Some(Line::Amended(amendment)) => {
+                    self.amend(amendment).await;
+                    continue;
+                }
                 Some(Line::Ended(record)) => record,
             };
             let mut retry = Retry::default();
@@ -84,6 +93,15 @@ impl ToSpool {
             warn!(%error, "the spool of records cannot be written; if the engine is killed, a call will have no record");
             self.counters.lost_beginnings("disk", 1);
         }
+    }
+
+    /// Once: the call has its record.
+    async fn amend(&self, amendment: Amendment) {
+        let (spool, id) = (Arc::clone(&self.spool), amendment.id);
+        if let Err(error) = blocking(move || spool.amend(&amendment).map_err(ArchiveError::Spool)).await {
+            warn!(%error, call_id = %id, "the spool of records cannot be written; the record of a call does not say that its transfer failed");
+        }
+        self.written.notify_one();
     }
 
     async fn put(&self, record: &Arc<Record>) -> Result<(), ArchiveError> {
@@ -165,6 +183,33 @@ impl ToArchive {
 
     async fn empty_the_spool(&mut self) -> Result<(), ArchiveError> {
         self.delete_again().await?;
+        // What is there by now is about records that are in the spool or in the archive.
+        let spool = Arc::clone(&self.spool);
+        let amendments = blocking(move || spool.amendments().map_err(ArchiveError::Spool)).await?;
+        self.empty_of_records().await?;
+        self.amend(amendments).await
+    }
+
+    async fn amend(&self, amendments: Vec<(PathBuf, Option<Amendment>)>) -> Result<(), ArchiveError> {
+        if amendments.is_empty() {
+            return Ok(());
+        }
+        let archive = Arc::clone(&self.archive);
+        blocking(move || {
+            let mut archive = archive.lock().unwrap_or_else(PoisonError::into_inner);
+            for (file, amendment) in amendments {
+                match amendment {
+                    Some(amendment) => archive.amend(&amendment)?,
+                    None => warn!(file = %file.display(), "this file of the spool cannot be read; it is removed"),
+                }
+                gone(fs::remove_file(file)).map_err(ArchiveError::Spool)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn empty_of_records(&mut self) -> Result<(), ArchiveError> {
         loop {
             let (spool, archive, counters) =
                 (Arc::clone(&self.spool), Arc::clone(&self.archive), self.counters.clone());

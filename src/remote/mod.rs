@@ -102,6 +102,8 @@ impl Fault {
         match self {
             Self::Refused { status: 401 | 403, .. } => AgentLoss::Unauthorized,
             Self::Refused { status: 402, .. } => AgentLoss::Quota,
+            // One that has a word for it is the right service, without such a model or voice.
+            Self::Refused { status: 404 | 405, code: None, .. } => AgentLoss::NotFound,
             Self::Refused { status: 429 | 503, .. } | Self::NoPlace(_) => AgentLoss::Throttled,
             Self::Refused { status: 500.., .. } | Self::Reported { .. } | Self::Unreachable(_) | Self::Slow(_) => {
                 AgentLoss::Unreachable

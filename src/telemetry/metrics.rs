@@ -9,7 +9,7 @@ use super::{
     turns::TurnMetrics, usage::UsageMetrics,
 };
 use crate::{
-    call::{EndReason, FalseAlarm, Purpose, TurnTimes, Usage},
+    call::{EndReason, FalseAlarm, Purpose, TransferFault, TurnTimes, Usage},
     tool::ToolError,
 };
 use prometheus::{Histogram, IntCounter, IntCounterVec, IntGauge, Registry, TextEncoder};
@@ -29,6 +29,12 @@ const DECLINED: Definition = Definition::labelled(
 const CONTEXT_UNKNOWN: Definition = Definition::new(
     "offhook_context_unknown_total",
     "Calls whose AI_CONTEXT names no configured context, whether the default took them or not.",
+);
+const TRANSFERS_FAILED: Definition = Definition::labelled(
+    "offhook_transfers_failed_total",
+    &["reason", "caller"],
+    "Transfers that nobody took, by reason and by what became of the caller: back with the agent (back), or hung up on by the \
+     place of the dialplan that they were sent to (lost); lost ones count as `transferred` in `offhook_calls_total`.",
 );
 const SETUP: Definition = Definition::new("offhook_setup_seconds", "From Stasis start until audio can flow both ways.");
 const FIRST_AUDIO: Definition =
@@ -239,6 +245,24 @@ impl ToolCallEnd {
     }
 }
 
+/// State of a caller whom nobody took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stranded {
+    /// With the agent again.
+    Back,
+    /// Hung up on.
+    Lost,
+}
+
+impl Stranded {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Back => "back",
+            Self::Lost => "lost",
+        }
+    }
+}
+
 /// How a reload went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reload {
@@ -258,6 +282,7 @@ struct Inner {
     standing: Standing,
     declined: HashMap<Declined, IntCounter>,
     context_unknown: IntCounter,
+    transfers_failed: IntCounterVec,
     timings: Timings,
     slots_missed: IntCounter,
     caller_gaps: IntCounter,
@@ -299,6 +324,7 @@ impl Metrics {
             active: CALLS_ACTIVE.register_int_gauge(&registry),
             declined: Declined::ALL.map(|status| (status, child(&declined, status.label()))).into(),
             context_unknown: CONTEXT_UNKNOWN.register_counter(&registry),
+            transfers_failed: transfers_failed(&registry),
             timings: Timings {
                 setup: SETUP.register_histogram(&registry, START_BUCKETS),
                 first_audio: FIRST_AUDIO.register_histogram(&registry, START_BUCKETS),
@@ -386,6 +412,11 @@ impl Metrics {
 
     pub fn context_unknown(&self) {
         self.0.context_unknown.inc();
+    }
+
+    /// Nobody took a transferred caller.
+    pub fn transfer_failed(&self, why: TransferFault, caller: Stranded) {
+        self.0.transfers_failed.with_label_values(&[why.label(), caller.label()]).inc();
     }
 
     /// From Stasis start until audio can flow.
@@ -477,6 +508,16 @@ impl Metrics {
     pub fn log_lines_suppressed(&self) -> IntCounter {
         self.0.log_lines_suppressed.clone()
     }
+}
+
+fn transfers_failed(registry: &Registry) -> IntCounterVec {
+    let counters = TRANSFERS_FAILED.register_counters(registry);
+    for why in TransferFault::ALL {
+        for caller in [Stranded::Back, Stranded::Lost] {
+            counters.with_label_values(&[why.label(), caller.label()]);
+        }
+    }
+    counters
 }
 
 fn child(counters: &IntCounterVec, value: &str) -> IntCounter {

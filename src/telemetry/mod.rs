@@ -24,7 +24,7 @@ pub use book::LogBook;
 pub use capture::LogCapture;
 pub use definition::Definition;
 pub use log::{LogError, LogFormat, call_span, init};
-pub use metrics::{CONTENT_TYPE, Declined, FrameDrop, InCall, Metrics, Reload, ToolCallEnd};
+pub use metrics::{CONTENT_TYPE, Declined, FrameDrop, InCall, Metrics, Reload, Stranded, ToolCallEnd};
 pub use of_provider::{ProviderFigures, Waited};
 pub use reference::reference_page;
 pub use sessions::{SessionMetrics, SuccessorEnd};

@@ -13,7 +13,7 @@ use crate::calls::{
     legs::fall_behind,
     ms, pbx,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 const AGENT_FOR_A_MINUTE: &str = "- tone: { hertz: 440, for: 60s }";
@@ -207,6 +207,7 @@ async fn openai_ends_the_call_by_its_tool() {
     phone.wait_ended(SOON).await;
     assert_eq!(offhook.wait_end_reason(SOON).await, "agent_hung_up");
     assert!(phone.heard().time_of(AGENT_HZ) >= ms(500), "the goodbye was heard");
+    assert_eq!(server.of(1, |seen| seen.turns_ended), 1, "the greeting called no tool");
     server.is_content();
 }
 
@@ -234,6 +235,32 @@ async fn whatever_the_provider_does_the_caller_hears_a_sentence_and_a_human() {
     }
 }
 
+/// Which address is wrong is seen without the log.
+async fn the_http_status_of_a_refusal_is_in_record_page_and_log() {
+    const TOKEN: &str = "a token for programs";
+    let server = Vendor::start::<OpenAi>(Scenario::all(Opening::Refuse(404))).await;
+    let asterisk = Asterisk::start(Options::default()).await;
+    let place = Place::free();
+    let agents = openai(&server, "rtp/ulaw", ALONE);
+    let yaml = format!("{}records: {{ directory: records }}\n{agents}", place.yaml_with(&asterisk, TOKEN));
+    let mut offhook = Offhook::start(place, &yaml).await;
+    offhook.ask_with(TOKEN);
+    offhook.wait_ready(true).await;
+    let mut phone = dial(&asterisk).await;
+    phone.wait_to_hear(DESK_HZ, ms(300), SOON).await;
+    phone.hang_up().await;
+    let ended = offhook.wait_ended(1, SOON).await;
+    let id = ended[0]["id"].as_str().expect("an id");
+    let is_there = |record: &Value| record["reason"]["label"] == "agent_not_found";
+    let record = offhook.wait_answer(&format!("api/v1/calls/{id}"), is_there, SOON).await;
+    let told: Vec<_> = record["entries"].as_array().expect("a list").iter().collect();
+    let refused = told.iter().find(|entry| entry["event"] == "provider_refused").expect("it is told");
+    assert_eq!((&refused["provider"], &refused["status"]), (&json!("ai"), &json!(404)));
+    let (_, page) = offhook.page(&format!("history/{id}")).await;
+    assert!(page.contains("ai refuses with HTTP status 404."), "{page}");
+    offhook.wait_logged("loss=\"not_found\" status=404").await;
+}
+
 async fn a_provider_that_dies_in_mid_call_costs_the_caller_no_word_of_what_it_said() {
     let scenario = Scenario { pace: f64::INFINITY, ..Scenario::answers(ms(4_000)) };
     let (server, asterisk, offhook) = openai_pbx(scenario, ALONE).await;
@@ -257,6 +284,7 @@ crate::scenes! {
         openai_is_told_what_was_heard_over_the_other_legs_as_well,
         openai_ends_the_call_by_its_tool,
         whatever_the_provider_does_the_caller_hears_a_sentence_and_a_human,
+        the_http_status_of_a_refusal_is_in_record_page_and_log,
         a_provider_that_dies_in_mid_call_costs_the_caller_no_word_of_what_it_said;
     // A process is killed.
     only_real:

@@ -35,6 +35,7 @@ mod neural;
 mod operators;
 mod overrides;
 mod pipeline;
+mod places;
 mod privacy;
 mod providers;
 mod recordings;

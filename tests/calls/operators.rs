@@ -23,8 +23,7 @@ async fn pbx(ann: &Phone) -> (Asterisk, Offhook, u16) {
     let asterisk = Asterisk::start(Options::default()).await;
     let place = Place::free();
     let port = place.http;
-    let http = format!("http: {{ bind: \"127.0.0.1:{port}\"");
-    let yaml = place.yaml(Some(&asterisk)).replace(&http, &format!("{http}, admin_token: {TOKEN}"));
+    let yaml = place.yaml_with(&asterisk, TOKEN);
     let yaml = format!(
         "{yaml}records: {{ directory: records }}\ndefault_context: front\n\
          providers:\n  script:\n    scripted:\n      detector: {{ threshold_dbfs: 0 }}\n      \

@@ -333,7 +333,9 @@ async fn a_key_that_the_vendor_refuses_is_told_and_never_shown_and_offline_does_
     assert_eq!(ran.code, 1);
     only(
         &ran,
-        &["problem provider providers.script (openai_realtime): the key is refused → make a new one at the vendor"],
+        &[
+            "problem provider providers.script (openai_realtime): the key is refused (HTTP status 401) → make a new one at the vendor",
+        ],
     );
     assert!(!ran.out.contains("key-of-the-test") && !ran.err.contains("key-of-the-test"));
     assert_eq!(vendor.sessions(), 1, "asked once, not again and again");
@@ -349,8 +351,8 @@ async fn a_path_that_the_vendor_does_not_have_is_told_as_that() {
     let installation =
         Installation::new(&yaml.replace("tools: [hangup_call]", "tools: [hangup_call], audiosocket_id: \"0ff40001\""));
     let ran = installation.doctor(&[], &[]).await;
-    let told = "problem provider providers.script (openai_realtime): HTTP status 404 or 405, so a server answers and has no such path at ws";
-    only(&ran, &[told, "is the path of base_url the one"]);
+    let told = "problem provider providers.script (openai_realtime): a server answers and has no such path at ws";
+    only(&ran, &[told, "(HTTP status 404) → is the path of base_url the one"]);
     assert!(!ran.out.contains("log above") && !ran.out.contains("firewall"), "{}", ran.out);
 }
 

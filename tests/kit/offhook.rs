@@ -64,6 +64,12 @@ impl Place {
         self.yaml_of(asterisk.as_ref().map(|(url, password)| (&**url, *password)))
     }
 
+    /// The same for an engine that programs with this token may ask.
+    pub fn yaml_with(&self, asterisk: &Asterisk, token: &str) -> String {
+        let http = format!("http: {{ bind: \"127.0.0.1:{}\"", self.http);
+        self.yaml(Some(asterisk)).replace(&http, &format!("{http}, admin_token: {token}"))
+    }
+
     /// The same where ARI is found at `url`, with this password.
     pub fn yaml_of(&self, asterisk: Option<(&str, &str)>) -> String {
         let asterisk = asterisk.map_or_else(String::new, |(url, password)| {
@@ -335,6 +341,20 @@ impl Offhook {
         let answer = request.send().await.expect("an answer");
         let status = answer.status().as_u16();
         (status, serde_json::from_str(&answer.text().await.expect("a body")).unwrap_or_default())
+    }
+
+    /// Asks until the answer is like this, and returns it.
+    pub async fn wait_answer(&self, path: &str, like: impl Fn(&Value) -> bool, within: Duration) -> Value {
+        let until = Instant::now() + within;
+        loop {
+            let (status, text) = self.page(path).await;
+            let answer = serde_json::from_str(&text).unwrap_or_default();
+            if like(&answer) {
+                return answer;
+            }
+            assert!(Instant::now() < until, "/{path} answers {status} {text}\n{}", self.log());
+            sleep(ASK_EVERY).await;
+        }
     }
 
     /// The process that has its sockets.

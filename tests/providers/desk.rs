@@ -179,7 +179,8 @@ impl Desk {
         let ended = timeout(PATIENCE, self.engine.calls().none_left()).await;
         let view = self.engine.calls().view();
         assert!(ended.is_ok() && !view.recent.is_empty(), "the call did not end");
-        view.recent[0].reason
+        let label = &view.recent[0].reason.label;
+        EndReason::all().into_iter().find(|reason| reason.label() == *label).expect("a reason of this version")
     }
 
     /// Waits until so many calls have ended.

@@ -32,7 +32,7 @@ async fn the_api_is_as_its_document_says() {
     let mut known = give_calls(&engine, &mut document).await;
     assert_eq!(known.len(), 9, "addresses with the id of a call: {known:?}");
     known.extend(give_names(&engine, &mut document).await);
-    assert_eq!(known.len(), 9 + 15, "addresses with a name: {known:?}");
+    assert_eq!(known.len(), 9 + 16, "addresses with a name: {known:?}");
     let paths = document["paths"].as_object().expect("addresses").iter();
     let named = paths.filter(|(path, _)| path.contains('{') && !ENDLESS.iter().any(|end| path.ends_with(end)));
     let named: usize = named.map(|(_, operations)| operations.as_object().map_or(0, serde_json::Map::len)).sum();
@@ -80,6 +80,7 @@ async fn give_names(engine: &Offhook, document: &mut Value) -> Vec<Known> {
     for name in ["changed", "deleted"] {
         made("PUT", &format!("api/v1/mcp/servers/{name}"), server.clone()).await;
     }
+    made("POST", "api/v1/tokens", json!({ "name": "deleted", "role": "viewer" })).await;
     let (_, now) = engine.request("GET", "api/v1/configuration", TOKEN, None).await;
     let (_, versions) = engine.request("GET", "api/v1/configuration/versions", TOKEN, None).await;
     let version = versions[0]["id"].as_str().expect("a version").to_owned();
@@ -91,7 +92,7 @@ async fn give_names(engine: &Offhook, document: &mut Value) -> Vec<Known> {
     let draft = json!({ "definition": tool("draft"), "params": day });
     let trial = json!({ "params": day });
     let publish = [("kept", version.as_str()), ("If-Match", now["version"].as_str().expect("a version"))];
-    let all: [Example<'_>; 15] = [
+    let all: [Example<'_>; 16] = [
         ("get", "/api/v1/registry/{tool}", &of("opening_hours"), None),
         ("get", tools, &given, None),
         ("post", tools, &given, Some(tool("made"))),
@@ -105,6 +106,7 @@ async fn give_names(engine: &Offhook, document: &mut Value) -> Vec<Known> {
         ("put", one_server, &[("server", "changed")], Some(server.clone())),
         ("post", "/api/v1/mcp/servers/{server}/check", &[("server", "changed")], Some(server)),
         ("delete", one_server, &[("server", "deleted")], None),
+        ("delete", "/api/v1/tokens/{token}", &[("token", "deleted")], None),
         ("get", "/api/v1/configuration/versions/{kept}", &publish[..1], None),
         ("post", "/api/v1/configuration/versions/{kept}/publish", &publish, None),
     ];

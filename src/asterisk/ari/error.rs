@@ -43,10 +43,12 @@ pub enum Operation {
     Info,
     SetGlobal,
     ReadGlobal,
+    Subscribe,
+    Unsubscribe,
 }
 
 impl Operation {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::Answer,
         Self::Ring,
         Self::RingStop,
@@ -71,6 +73,8 @@ impl Operation {
         Self::Info,
         Self::SetGlobal,
         Self::ReadGlobal,
+        Self::Subscribe,
+        Self::Unsubscribe,
     ];
 
     pub const fn label(self) -> &'static str {
@@ -99,14 +103,24 @@ impl Operation {
             Self::Info => "info",
             Self::SetGlobal => "set_global",
             Self::ReadGlobal => "read_global",
+            Self::Subscribe => "subscribe",
+            Self::Unsubscribe => "unsubscribe",
         }
     }
 
     /// Whether doing it twice is the same as doing it once. The others are never sent a second
     /// time: a second `CreateMedia` or `Originate` is refused for its id, a second `Continue` could
-    /// send a caller onward who has come back meanwhile, and keys would be pressed twice.
+    /// send a caller onward who has come back meanwhile, keys would be pressed twice, and Asterisk counts subscriptions.
     pub(super) const fn repeatable(self) -> bool {
-        !matches!(self, Self::Continue | Self::CreateMedia | Self::Originate | Self::SendDigits)
+        !matches!(
+            self,
+            Self::Continue
+                | Self::CreateMedia
+                | Self::Originate
+                | Self::SendDigits
+                | Self::Subscribe
+                | Self::Unsubscribe
+        )
     }
 
     /// Whether "no such thing" is an everyday answer: what was to go has gone, the variable is not

@@ -8,6 +8,7 @@ use crate::{
 };
 use futures_util::future::join_all;
 use jiff::Timestamp;
+use reqwest::Method;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use std::{
@@ -108,7 +109,7 @@ pub struct About {
 /// What Asterisk knows of our application.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Application {
-    /// Channels whose events we get: those in Stasis for us, as we subscribe to no others.
+    /// Channels whose events we get: those in Stasis for us, and transferred callers for a while ([`AriClient::subscribe`]).
     #[serde(default)]
     pub channel_ids: Vec<String>,
     /// The same of bridges: those that we have made.
@@ -427,6 +428,22 @@ impl AriClient {
             Err(error) if error.is_not_found() => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Has Asterisk tell of this channel, also when it is not in our application any more, until the channel ends.
+    pub async fn subscribe(&self, channel: &str) -> Result<(), AriError> {
+        self.subscription(Operation::Subscribe, Method::POST, channel).await
+    }
+
+    /// Takes one such subscription back. That of a channel in our application is another one, which stays.
+    pub async fn unsubscribe(&self, channel: &str) -> Result<(), AriError> {
+        self.subscription(Operation::Unsubscribe, Method::DELETE, channel).await
+    }
+
+    async fn subscription(&self, operation: Operation, method: Method, channel: &str) -> Result<(), AriError> {
+        let (path, source) = (["applications", self.names().app(), "subscription"], format!("channel:{channel}"));
+        let query = [("eventSource", &*source)];
+        self.request(operation, Request::new(method, &path).query(&query)).await.map(drop)
     }
 
     /// What Asterisk says of itself: the cheapest proof that address and password are right.

@@ -32,6 +32,10 @@ pub(super) enum Event {
     Busy {
         channel: String,
     },
+    /// Somebody whom the dialplan called for this channel has answered.
+    DialAnswered {
+        channel: String,
+    },
     /// A channel that we called is forwarded by its far end: Asterisk calls another one in its place.
     Forwarded {
         channel: String,
@@ -61,8 +65,8 @@ pub(super) enum Event {
 }
 
 /// Kinds of events that matter to a call: labels of a metric. Named as Asterisk names them; several events tell of ringing and of a busy
-/// telephone; a forwarding is told by `Dial`, an answer by `ChannelStateChange`.
-pub(crate) const EVENTS: [&str; 12] = [
+/// telephone; a forwarding and the answer of somebody whom the dialplan called are told by `Dial`, an answer by `ChannelStateChange`.
+pub(crate) const EVENTS: [&str; 13] = [
     "Answered",
     "ApplicationReplaced",
     "Busy",
@@ -71,6 +75,7 @@ pub(crate) const EVENTS: [&str; 12] = [
     "ChannelHangupRequest",
     "ChannelHold",
     "ChannelUnhold",
+    "DialAnswered",
     "Forwarded",
     "Ringing",
     "StasisEnd",
@@ -108,6 +113,8 @@ struct Raw {
     args: Option<Vec<String>>,
     digit: Option<String>,
     cause: Option<u32>,
+    /// Channel of the dialplan that calls, of `Dial`; an application that calls has none.
+    caller: Option<RawChannel>,
     /// Called channel of `Dial`.
     peer: Option<RawChannel>,
     /// Channel of `Dial` that is called in the place of `peer`.
@@ -147,6 +154,7 @@ impl Event {
             Self::Ringing { .. } => "Ringing",
             Self::Answered { .. } => "Answered",
             Self::Busy { .. } => "Busy",
+            Self::DialAnswered { .. } => "DialAnswered",
             Self::Forwarded { .. } => "Forwarded",
             Self::ChannelHangupRequest { .. } => "ChannelHangupRequest",
             Self::ChannelDtmfReceived { .. } => "ChannelDtmfReceived",
@@ -167,6 +175,7 @@ impl Event {
             | Self::Ringing { channel }
             | Self::Answered { channel }
             | Self::Busy { channel }
+            | Self::DialAnswered { channel }
             | Self::Forwarded { channel, .. }
             | Self::ChannelHangupRequest { channel }
             | Self::ChannelDtmfReceived { channel, .. }
@@ -214,9 +223,11 @@ impl Raw {
             if let Some(to) = self.forwarded.filter(|to| !to.id.is_empty()) {
                 return Ok(Event::Forwarded { channel: peer.id, to: to.id });
             }
-            return Ok(match self.dialstatus.as_deref() {
-                Some("RINGING" | "PROGRESS") => Event::Ringing { channel: peer.id },
-                Some("BUSY") => Event::Busy { channel: peer.id },
+            let caller = self.caller.filter(|caller| !caller.id.is_empty());
+            return Ok(match (self.dialstatus.as_deref(), caller) {
+                (Some("ANSWER"), Some(caller)) => Event::DialAnswered { channel: caller.id },
+                (Some("RINGING" | "PROGRESS"), _) => Event::Ringing { channel: peer.id },
+                (Some("BUSY"), _) => Event::Busy { channel: peer.id },
                 _ => Event::Other,
             });
         }
@@ -283,6 +294,7 @@ pub fn fuzz(data: &[u8]) {
             | Event::ChannelDestroyed { channel, .. }
             | Event::Ringing { channel }
             | Event::Busy { channel }
+            | Event::DialAnswered { channel }
             | Event::Answered { channel }
             | Event::Forwarded { channel, .. }
             | Event::ChannelHangupRequest { channel }
@@ -327,6 +339,13 @@ mod tests {
             "forwarded":{"id":"1795163309.8","name":"Local/820402@office-00000000;1","state":"Down"},"dialstring":""}"#;
         let forwarded = Event::Forwarded { channel: "offhook-x-dial0-1".into(), to: "1795163309.8".into() };
         assert_eq!(Event::read(text), Ok(forwarded));
+    }
+
+    #[test]
+    fn an_answer_to_the_dialplan_s_dial_is_told_of_who_calls() {
+        let text = r#"{"type":"Dial","caller":{"id":"1795163309.6","state":"Up"},"peer":{"id":"1795163309.9","state":"Up"},
+            "dialstatus":"ANSWER","dialstring":"anonymous"}"#;
+        assert_eq!(Event::read(text), Ok(Event::DialAnswered { channel: "1795163309.6".into() }));
     }
 
     #[test]

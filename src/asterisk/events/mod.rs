@@ -21,6 +21,7 @@ mod reconcile;
 mod replaced;
 mod router;
 mod socket;
+mod transferred;
 mod unanswered;
 
 pub(in crate::asterisk) use bridging::CallBridge;
@@ -33,6 +34,7 @@ pub use replaced::NewParty;
 pub(in crate::asterisk) use router::here;
 pub use router::{Arrival, ChannelEvent, EventRouter, Gone, Presence, Registration};
 pub use socket::EventSocket;
+pub use transferred::Transferee;
 
 use std::time::Duration;
 

@@ -7,6 +7,7 @@ use super::{
     event::{Event, Started},
     pairs::{Pairs, Widowed},
     replaced::{CallerPlace, NewParty},
+    transferred::{AtPlace, Transferred},
     unanswered::Unanswered,
 };
 use crate::{
@@ -139,6 +140,7 @@ pub(super) struct Routes {
     pub(super) dialled: Boards,
     pub(super) pairs: Pairs,
     pub(super) unanswered: Unanswered,
+    pub(super) transferred: Transferred,
 }
 
 pub(super) struct Route {
@@ -209,9 +211,16 @@ impl EventRouter {
     pub(super) fn take(&self, event: Event) -> Option<Chore> {
         match event {
             Event::StasisStart(started) => return self.started(*started),
-            Event::ChannelDestroyed { channel, cause } => return self.left(&channel, Gone::Left, Some(cause)),
+            Event::ChannelDestroyed { channel, cause } => {
+                self.at_place(&channel, cause.map_or(AtPlace::Left, AtPlace::HungUp));
+                return self.left(&channel, Gone::Left, Some(cause));
+            }
+            Event::ChannelHangupRequest { channel } => {
+                self.at_place(&channel, AtPlace::Left);
+                return self.left(&channel, Gone::Left, None);
+            }
             Event::StasisEnd { channel } => return self.left(&channel, Gone::Released, None),
-            Event::ChannelHangupRequest { channel } => return self.left(&channel, Gone::Left, None),
+            Event::DialAnswered { channel } => self.at_place(&channel, AtPlace::Taken),
             Event::Ringing { channel } => {
                 self.routes().dialled.note(&channel, Dialled::rings);
             }
@@ -267,6 +276,7 @@ impl EventRouter {
     }
 
     fn started(&self, started: Started) -> Option<Chore> {
+        self.at_place(&started.channel, AtPlace::Taken);
         let replaced = started.replaces.clone();
         if let Some(replaced) = &replaced.and_then(|replaced| self.names().identities().id_of(replaced)) {
             let mut routes = self.routes();
@@ -341,12 +351,13 @@ impl EventRouter {
         self.arrive(Started { channel, ..Started::default() }, true)
     }
 
-    pub(super) fn knows(&self, channel: &str) -> bool {
+    pub(in crate::asterisk) fn knows(&self, channel: &str) -> bool {
         let routes = self.routes();
         routes.by_channel.contains_key(channel)
             || routes.dialled.knows(channel)
             || routes.pairs.has(channel)
             || routes.unanswered.contains_key(channel)
+            || routes.transferred.contains_key(channel)
     }
 
     /// The channels that are in Stasis for a call, as far as is known.

@@ -46,6 +46,13 @@ impl Asterisk {
         self.answers(by);
     }
 
+    /// The dialplan hangs up on a caller who is not in our application any more.
+    pub(in crate::asterisk) fn is_hung_up_on(&mut self, id: &str, cause: u32) {
+        if self.channels.remove(id).is_some_and(|channel| channel.subscribed) {
+            self.tell(&json!({ "type": "ChannelDestroyed", "cause": cause, "channel": { "id": id } }));
+        }
+    }
+
     /// It does not.
     pub(in crate::asterisk) fn refuses(&mut self, id: &str, cause: u32) {
         self.channels.remove(id);

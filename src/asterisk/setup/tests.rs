@@ -1,8 +1,9 @@
 mod opus;
+mod transfers;
 
 use super::*;
 use crate::asterisk::{
-    events::{ChannelEvent, Gone},
+    events::{ChannelEvent, Gone, Transferee},
     fake::{Answers, FakeAri, Stage},
     leg::TransferError,
 };
@@ -490,76 +491,6 @@ async fn a_caller_goes_back_to_the_dialplan_with_a_status() {
     let fake = stage.fake.now();
     assert_eq!(fake.channels["caller"].continued, Some(serde_json::json!({})));
     assert_eq!(fake.channels["caller"].variables[leg::STATUS_VARIABLE], "AGENTFAILED");
-}
-
-#[tokio::test]
-async fn a_transferred_caller_leaves_ringing_and_the_rest_is_cleared_away() {
-    let mut stage = Stage::up().await;
-    let ports = Ports::of(&stage);
-    let (leg, path, mut events) = standing(&mut stage, &ports).await;
-    leg.transfer(&destination()).await.unwrap();
-    {
-        let fake = stage.fake.now();
-        let caller = &fake.channels["caller"];
-        let place = serde_json::json!({ "context": "desk", "extension": "100", "priority": 1 });
-        assert!(caller.ringing);
-        assert_eq!(caller.continued, Some(place));
-        assert_eq!(caller.variables[leg::STATUS_VARIABLE], leg::TRANSFERRED);
-    }
-    assert_eq!(events.next().await, Some(ChannelEvent::CallerGone(Gone::Released)));
-    leg.tear_down(Ending::CallerGone, path).await;
-    assert_clean(&stage, &ports, "transfer").await;
-    assert!(stage.fake.now().channels.contains_key("caller"));
-}
-
-/// T16: the call goes on.
-#[tokio::test]
-async fn a_transfer_that_is_refused_leaves_the_call_as_it_was() {
-    for status in [404, 409, 500, 0] {
-        let mut stage = Stage::up().await;
-        let ports = Ports::of(&stage);
-        let (leg, path, _events) = standing(&mut stage, &ports).await;
-        stage.fake.now().faults.insert("POST continue", status);
-        assert!(leg.transfer(&destination()).await.is_err(), "{status}");
-        {
-            let fake = stage.fake.now();
-            assert!(fake.bridges[&stage.ari.names().bridge(leg.call())].contains("caller"), "{status}");
-            assert!(!fake.channels["caller"].ringing, "{status}");
-            assert_eq!(fake.channels["caller"].variables[leg::STATUS_VARIABLE], "", "{status}");
-        }
-        leg.tear_down(Ending::HangUp, path).await;
-        assert_clean(&stage, &ports, "refused transfer").await;
-    }
-}
-
-/// T14: by the event, or by asking.
-#[tokio::test]
-async fn a_transfer_that_happened_and_whose_answer_is_lost_has_happened() {
-    for told in [true, false] {
-        let mut stage = Stage::up().await;
-        let ports = Ports::of(&stage);
-        let (leg, path, _events) = standing(&mut stage, &ports).await;
-        stage.fake.now().answers.insert("POST continue", Answers::Lost);
-        if !told {
-            // Not even by the event.
-            stage.fake.now().cut();
-        }
-        assert_eq!(leg.transfer(&destination()).await, Ok(()), "told by the event: {told}");
-        leg.tear_down(Ending::CallerGone, path).await;
-        let fake = stage.fake.now();
-        assert!(fake.channels["caller"].continued.is_some(), "told by the event: {told}");
-    }
-}
-
-#[tokio::test]
-async fn a_transfer_to_a_place_the_dialplan_lacks_is_not_tried() {
-    let mut stage = Stage::up().await;
-    let ports = Ports::of(&stage);
-    let (leg, path, _events) = standing(&mut stage, &ports).await;
-    stage.fake.now().missing_places = true;
-    assert_eq!(leg.transfer(&destination()).await, Err(TransferError::NoSuchPlace));
-    assert!(stage.fake.now().channels["caller"].continued.is_none());
-    leg.tear_down(Ending::HangUp, path).await;
 }
 
 #[tokio::test]

@@ -148,6 +148,10 @@ pub enum AgentEvent {
     Noise(Noise),
     /// A part of the agent failed and was asked again, or another one in its place: the caller may wait a little longer.
     Stumbled(Stumble),
+    /// HTTP status with which the provider, or a service of the agent, refused what it is lost for; comes just before the loss.
+    Refused {
+        status: u16,
+    },
     /// The session is over and will not come back. Always the last event.
     Lost(AgentLoss),
 }

@@ -117,6 +117,18 @@ pub enum TransferFault {
 }
 
 impl TransferFault {
+    pub const ALL: [Self; 4] = [Self::NoAnswer, Self::Busy, Self::Refused, Self::Unreachable];
+
+    /// Reason behind the Q.850 cause with which a place of the dialplan hangs up on a caller.
+    pub const fn of_cause(cause: u32) -> Self {
+        match cause {
+            17 => Self::Busy,
+            18 | 19 => Self::NoAnswer,
+            21 => Self::Refused,
+            _ => Self::Unreachable,
+        }
+    }
+
     pub const fn label(self) -> &'static str {
         match self {
             Self::NoAnswer => "no_answer",

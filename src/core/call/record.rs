@@ -101,6 +101,11 @@ pub enum Note {
     },
     /// Another session takes the call on.
     Dialling(Dialling),
+    /// A provider, or a service of one, refused a session or a request with this HTTP status, and is lost for it.
+    ProviderRefused {
+        provider: String,
+        status: u16,
+    },
     /// It has the call.
     TookOver {
         provider: String,

@@ -10,7 +10,7 @@ use crate::{
         bill::Bill,
         ears::ears,
         generation::Generation,
-        live::{Doors, Entered},
+        live::{Doors, Entered, Shown},
         outside::Outside,
         post::Post,
         story::Story,
@@ -134,7 +134,7 @@ impl Stage {
             &facts,
             seat,
             Doors { orders, words, tap: ears(Format::ULAW).1, transfers: None, written: false },
-            true,
+            Shown { words: true, numbers: true },
         );
         Self {
             engine,

@@ -30,10 +30,11 @@ struct ConfigurationText {
 
 /// Why a text was not published.
 #[derive(Serialize, JsonSchema)]
-struct Refused {
-    error: String,
+pub struct Refused {
+    pub error: String,
+    /// Missing where the body was not the JSON that the address takes.
     #[serde(flatten)]
-    verdict: Verdict,
+    pub verdict: Option<Verdict>,
 }
 
 /// Somebody else was faster, or nobody can change it here.
@@ -184,7 +185,9 @@ pub fn refusal(error: &ConfigurationError) -> Response {
         ConfigurationError::ReadOnly(_) => {
             (status, Json(Conflict { error: told, ..Conflict::default() })).into_response()
         }
-        ConfigurationError::Invalid(verdict) => (status, Json(Refused { error: told, verdict })).into_response(),
+        ConfigurationError::Invalid(verdict) => {
+            (status, Json(Refused { error: told, verdict: Some(verdict) })).into_response()
+        }
         _ => problem(status, &told),
     }
 }

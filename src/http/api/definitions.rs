@@ -15,9 +15,10 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use jiff::Timestamp;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use uuid::Uuid;
 
 /// A declarative tool as it is kept. Secrets that are written out in it are shown as `***`; who sends the mask back keeps them.
@@ -37,11 +38,41 @@ struct KeptTools {
     items: Vec<KeptTool>,
 }
 
+/// A declarative tool, flat or with its parts in `config`; `docs/declarative-tools.md` tells what may stand in each.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct ToolDefinition(Map<String, Value>);
+
+impl JsonSchema for ToolDefinition {
+    fn schema_name() -> Cow<'static, str> {
+        "ToolDefinition".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let objects = json!({ "type": "array", "items": { "type": "object" } });
+        let parts = json!({
+            "parameters": objects, "actions": objects, "on_success": objects, "on_failure": objects, "policy": { "type": "object" },
+        });
+        let config = json!({ "type": "object", "required": ["actions"], "properties": parts });
+        let mut properties = parts;
+        properties["name"] = json!({ "type": "string", "pattern": "^[a-z][a-z0-9_]*$", "maxLength": 64 });
+        properties["description"] = json!({ "type": "string" });
+        properties["config"] = config;
+        json_schema!({
+            "description": "A declarative tool, flat or with its parts in `config` (docs/declarative-tools.md).",
+            "type": "object",
+            "required": ["name", "description"],
+            "properties": properties,
+            "oneOf": [{ "required": ["actions"] }, { "required": ["config"] }],
+        })
+    }
+}
+
 /// A dry run of a definition that is not kept.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Draft {
-    definition: Map<String, Value>,
+    definition: ToolDefinition,
     #[serde(default)]
     params: Map<String, Value>,
     #[serde(default)]
@@ -61,7 +92,7 @@ pub fn add(routes: &mut Routes) {
     let doc = Doc::new("The declarative tools of a tenant.").answer(200, "All.", Content::Json(schema::<KeptTools>));
     routes.api(Method::GET, "/api/v1/tenants/{tenant}/tools", admin, list, doc.refusal(500, unkept));
     let doc = Doc::new("Makes a declarative tool. Calls that begin after it have it.")
-        .body::<Map<String, Value>>()
+        .body::<ToolDefinition>()
         .at_most(BODY_BYTES_MAX)
         .answer(201, "The tool, with its version as ETag.", kept())
         .refusal(409, conflict)
@@ -70,7 +101,7 @@ pub fn add(routes: &mut Routes) {
     let doc = Doc::new("One declarative tool.").answer(200, "The tool, with its version as ETag.", kept());
     routes.api(Method::GET, "/api/v1/tenants/{tenant}/tools/{tool}", admin, show, doc.refusal(500, unkept));
     let doc = Doc::new("The whole definition anew; with If-Match only where nobody else has changed it.")
-        .body::<Map<String, Value>>()
+        .body::<ToolDefinition>()
         .at_most(BODY_BYTES_MAX)
         .answer(204, "Kept, with its new version as ETag.", Content::Nothing)
         .refusal(409, conflict)
@@ -127,7 +158,7 @@ async fn show(State(app): State<App>, Path((tenant, tool)): Path<(String, String
 async fn create(
     State(app): State<App>,
     Path(tenant): Path<String>,
-    Body(definition): Body<Map<String, Value>>,
+    Body(ToolDefinition(definition)): Body<ToolDefinition>,
 ) -> Result<Response, Response> {
     known(&app, &tenant)?;
     let tool = app.tools.create(&tenant, Value::Object(definition)).await.map_err(refusal)?;
@@ -138,7 +169,7 @@ async fn replace(
     State(app): State<App>,
     Path((tenant, tool)): Path<(String, String)>,
     headers: HeaderMap,
-    Body(definition): Body<Map<String, Value>>,
+    Body(ToolDefinition(definition)): Body<ToolDefinition>,
 ) -> Result<Response, Response> {
     known(&app, &tenant)?;
     let changed = app.tools.replace(&tenant, &tool, Value::Object(definition), seen(&headers)?);
@@ -172,7 +203,7 @@ async fn test_draft(
 ) -> Result<Json<Value>, Response> {
     known(&app, &tenant)?;
     let Draft { definition, params, user, live } = draft;
-    let trial = app.tools.try_out(&tenant, Value::Object(definition), Trial { params, user, live });
+    let trial = app.tools.try_out(&tenant, Value::Object(definition.0), Trial { params, user, live });
     app.trials.run(trial).await.map(Json).map_err(unrun)
 }
 

@@ -58,9 +58,11 @@ struct HungUp {
 
 pub fn add(routes: &mut Routes) {
     let snapshot = Content::Json(schema::<Live>);
-    let doc = Doc::new("How things are: readiness, running calls, the last endings.").answer(200, "Now.", snapshot);
+    let doc =
+        Doc::new("How things are: readiness, running calls, the last endings. Viewers are told no names and numbers.")
+            .answer(200, "Now.", snapshot);
     routes.api(Method::GET, "/api/v1/live", Door::Api(Role::Viewer), live, doc);
-    let doc = Doc::new("A running call as it is now. Viewers are told no words.").answer(
+    let doc = Doc::new("A running call as it is now. Viewers are told no words, names and numbers.").answer(
         200,
         "How it stands, and what happened in it.",
         Content::Json(schema::<Running>),
@@ -73,7 +75,7 @@ pub fn add(routes: &mut Routes) {
     routes.api(Method::GET, "/api/v1/events", Door::Api(Role::Viewer), events_of_all, doc);
     let doc = Doc::new(
         "A running call: events of the name `facts`, each how it stands (state, who is heard, counts), of the name `story`, \
-         each a list of what happened anew, and a last one of the name `ended`, with its reason. Viewers are told no words.",
+         each a list of what happened anew, and a last one of the name `ended`, with its reason. Viewers are told no words, names and numbers.",
     )
     .answer(200, "Events, until the call ends.", Content::Events(&EVENTS_OF_ONE));
     routes.api(Method::GET, "/api/v1/live/{id}/events", Door::Api(Role::Viewer), events_of_one, doc);
@@ -108,9 +110,13 @@ fn ended(generator: &mut SchemaGenerator) -> Schema {
 }
 
 impl Live {
-    pub fn now(app: &App) -> Self {
+    /// With `parties`, for those who may know them.
+    pub fn now(app: &App, parties: bool) -> Self {
         let (checks, mut calls) = (app.view.readiness(), app.view.calls());
         calls.recent.truncate(RECENT_MAX);
+        for ActiveCall { call, .. } in calls.active.iter_mut().filter(|_| parties) {
+            call.parties = app.view.parties(call.id);
+        }
         let ready = checks.is_ready();
         Self { about: app.view.about(), ready, checks, active: calls.active, recent: calls.recent }
     }
@@ -138,7 +144,9 @@ pub struct Transfer {
 /// As what a snapshot is told.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {
-    Json,
+    Json {
+        operator: bool,
+    },
     /// So many calls of those that run, from the first or from a later one.
     Page {
         operator: bool,
@@ -223,11 +231,14 @@ impl Watcher for Story {
     fn look(&mut self, app: &App, tell: &mut VecDeque<Event>) -> bool {
         let event = |name: &str, data: String| Event::default().event(name).data(data);
         let (Some(now), Some(entries)) = (app.view.call(self.call), app.view.story(self.call, self.next)) else {
-            let ended = app.view.calls().recent.into_iter().find(|ended| ended.call.id == self.call);
+            let mut ended = app.view.calls().recent.into_iter().find(|ended| ended.call.id == self.call);
+            if let (Some(ended), Some(last)) = (&mut ended, self.last.take()) {
+                ended.call.parties = last.call.parties;
+            }
             tell.push_back(event("ended", (self.telling.ended)(app, self.call, ended.as_ref())));
             return false;
         };
-        let now = Facts::from(now);
+        let now = Facts::from(private::active(app, &self.who, now));
         if self.last.as_ref() != Some(&now) {
             tell.push_back(event("facts", (self.telling.facts)(&now)));
             self.last = Some(now);
@@ -258,18 +269,20 @@ fn text_of(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-async fn live(State(app): State<App>) -> Json<Live> {
-    Json(Live::now(&app))
+async fn live(State(app): State<App>, who: Who) -> Json<Live> {
+    Json(Live::now(&app, private::sees_all(&who)))
 }
 
 async fn one(State(app): State<App>, who: Who, Id(id): Id) -> Response {
     let (Some(call), Some(entries)) = (app.view.call(id), app.view.story(id, 0)) else { return not_running() };
+    let call = private::active(&app, &who, call);
     Json(Running { call, entries: visible(&who, entries) }).into_response()
 }
 
 async fn events_of_all(State(app): State<App>, who: Who) -> Response {
-    let make = |app: &App, _| text_of(&Live::now(app));
-    watch(app, who, Snapshots { shape: Shape::Json, make, last: "".into() })
+    let operator = private::sees_all(&who);
+    let make = |app: &App, shape| text_of(&Live::now(app, shape == Shape::Json { operator: true }));
+    watch(app, who, Snapshots { shape: Shape::Json { operator }, make, last: "".into() })
 }
 
 async fn events_of_one(State(app): State<App>, who: Who, Id(call): Id, headers: HeaderMap) -> Response {

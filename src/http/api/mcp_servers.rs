@@ -1,6 +1,9 @@
 //! One entry of `mcp.servers` in the configuration file: read, written and taken out, with everything else left as it is.
 
-use super::{Body, configuration};
+use super::{
+    Body,
+    configuration::{self, Refused},
+};
 use crate::tool::mcp::snake;
 use crate::{
     config::{Problem, blocks, blocks::Unplaceable},
@@ -34,14 +37,6 @@ struct Written {
     /// Its name in the file.
     name: String,
     server: Map<String, Value>,
-}
-
-/// Why a server was not written.
-#[derive(Serialize, JsonSchema)]
-struct Refused {
-    error: String,
-    #[serde(flatten)]
-    verdict: Verdict,
 }
 
 /// What becomes of an entry.
@@ -281,7 +276,7 @@ fn refusal(fault: Fault) -> Response {
     match fault {
         Fault::Configuration(error) => configuration::refusal(&error),
         Fault::Problems(problems) => {
-            let verdict = Verdict { problems, ..Verdict::default() };
+            let verdict = Some(Verdict { problems, ..Verdict::default() });
             (status, Json(Refused { error, verdict })).into_response()
         }
         _ => problem(status, &error),

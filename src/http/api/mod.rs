@@ -11,6 +11,7 @@ mod operations;
 pub(super) mod private;
 pub(super) mod registry;
 mod stream;
+pub(super) mod tokens;
 
 pub(super) use calls::{Filter, Format, remove, search, time};
 pub(super) use operations::{examine, media_test};
@@ -50,6 +51,7 @@ pub(super) fn add(routes: &mut Routes) {
     definitions::add(routes);
     configuration::add(routes);
     mcp_servers::add(routes);
+    tokens::add(routes);
     let doc = Doc::new("This document.").answer(200, "OpenAPI 3.1.", Content::Json(schema::<serde_json::Value>));
     routes.api(Method::GET, "/api/v1/openapi.json", Door::Api(Role::Viewer), openapi::document, doc);
 }
@@ -81,10 +83,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
         let params = Query::<T>::from_request_parts(parts, state).await;
-        // The library's words name the parameter and what is wrong with it.
-        params
-            .map(|Query(params)| Self(params))
-            .map_err(|rejection| problem(StatusCode::BAD_REQUEST, &rejection.body_text()))
+        params.map(|Query(params)| Self(params)).map_err(|rejection| {
+            // The library's words name the parameter and what is wrong with it.
+            let text = rejection.body_text();
+            let what = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+            problem(StatusCode::BAD_REQUEST, &format!("a parameter cannot be read: {what}"))
+        })
     }
 }
 

@@ -51,15 +51,19 @@ pub async fn document(State(app): State<App>) -> Response {
 pub fn document_of(listed: &[Listed]) -> Value {
     let settings =
         SchemaSettings::draft2020_12().with(|settings| settings.definitions_path = "/components/schemas".into());
-    let mut schemas = settings.into_generator();
-    let error = schemas.subschema_for::<Error>();
+    // What has a default may be left out of a request, and is there in every answer.
+    let mut schemas =
+        Schemas { asked: settings.clone().into_generator(), told: settings.for_serialize().into_generator() };
+    let error = schemas.told.subschema_for::<Error>();
     let mut paths = Map::new();
     for (address, doc) in listed.iter().filter_map(|address| Some((address, address.doc.as_ref()?))) {
         let operation = operation(address, doc, &error, &mut schemas);
         let path = paths.entry(address.path).or_insert_with(|| json!({}));
         path[address.method.as_str().to_lowercase()] = operation;
     }
-    json!({
+    let mut definitions = schemas.told.take_definitions(true);
+    schemas.asked.take_definitions(true).into_iter().for_each(|(name, schema)| drop(definitions.insert(name, schema)));
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "offhook",
@@ -70,26 +74,55 @@ pub fn document_of(listed: &[Listed]) -> Value {
         },
         "paths": paths,
         "components": {
-            "schemas": schemas.take_definitions(true),
+            "schemas": definitions,
             "securitySchemes": {
-                "token": { "type": "http", "scheme": "bearer", "description": "http.admin_token of the configuration" },
+                "token": { "type": "http", "scheme": "bearer", "description": "A token of `offhook token`, or http.admin_token of the configuration" },
                 "session": {
                     "type": "apiKey", "in": "cookie", "name": "offhook_15000",
                     "description": format!("What POST /api/v1/login sets; its name ends with the engine's port. Requests that change something need {CSRF_HEADER} as well."),
                 },
             },
         },
-    })
+    });
+    plain_formats(&mut document);
+    document
 }
 
-fn operation(address: &Listed, doc: &Doc, error: &Schema, schemas: &mut SchemaGenerator) -> Value {
+/// Gives numbers formats that OpenAPI knows, in place of those of Rust.
+fn plain_formats(value: &mut Value) {
+    if let Some(format) = value.get("format").and_then(Value::as_str) {
+        let (plain, most) = match format {
+            "uint8" => ("int32", Some(u32::from(u8::MAX))),
+            "uint16" => ("int32", Some(u32::from(u16::MAX))),
+            "uint32" => ("int64", Some(u32::MAX)),
+            "uint64" | "uint" => ("int64", None),
+            known => (known, None),
+        };
+        let plain = plain.to_owned();
+        most.into_iter().for_each(|most| value["maximum"] = most.into());
+        value["format"] = plain.into();
+    }
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(plain_formats),
+        Value::Array(items) => items.iter_mut().for_each(plain_formats),
+        _ => {}
+    }
+}
+
+/// Types as requests and as answers have them.
+struct Schemas {
+    asked: SchemaGenerator,
+    told: SchemaGenerator,
+}
+
+fn operation(address: &Listed, doc: &Doc, error: &Schema, schemas: &mut Schemas) -> Value {
     let mut parameters = path_parameters(address.path);
     parameters.extend(doc.headers.iter().map(header_parameter));
-    parameters.extend(doc.query.map(|query| query_parameters(&query(schemas))).unwrap_or_default());
+    parameters.extend(doc.query.map(|query| query_parameters(&query(&mut schemas.asked))).unwrap_or_default());
     let mut answers = Map::new();
     for (status, what, content) in &doc.answers {
         let mut answer = json!({ "description": what });
-        let contents = contents(content, schemas);
+        let contents = contents(content, &mut schemas.told);
         if !contents.is_empty() {
             answer["content"] = contents.into();
         }
@@ -109,7 +142,7 @@ fn operation(address: &Listed, doc: &Doc, error: &Schema, schemas: &mut SchemaGe
     });
     if let Some(body) = doc.body {
         operation["requestBody"] =
-            json!({ "required": true, "content": { "application/json": { "schema": body(schemas) } } });
+            json!({ "required": true, "content": { "application/json": { "schema": body(&mut schemas.asked) } } });
     }
     if let Door::Api(role) = address.door {
         operation["security"] = json!([{ "token": [] }, { "session": [] }]);
@@ -210,6 +243,10 @@ fn path_parameters(path: &str) -> Vec<Value> {
         }),
         "kept" => json!({
             "name": name, "in": "path", "required": true, "description": "A version's id.",
+            "schema": { "type": "string", "minLength": 1 },
+        }),
+        "token" => json!({
+            "name": name, "in": "path", "required": true, "description": "The name of a token.",
             "schema": { "type": "string", "minLength": 1 },
         }),
         _ => json!({

@@ -1,7 +1,11 @@
 //! What of a call only operators are told: words, names and numbers of callers.
 
 use crate::{
-    http::login::{Role, Who},
+    http::{
+        login::{Role, Who},
+        site::App,
+        view::ActiveCall,
+    },
     records::{Entry, Event, Record, Row},
 };
 
@@ -12,6 +16,12 @@ pub fn sees_all(who: &Who) -> bool {
 /// Whether somebody may know that this happened.
 pub fn may_see(who: &Who, entry: &Entry) -> bool {
     sees_all(who) || !matches!(entry.event, Event::Said { .. })
+}
+
+/// A running call, with who is on the line where somebody may know.
+pub fn active(app: &App, who: &Who, mut call: ActiveCall) -> ActiveCall {
+    call.call.parties = sees_all(who).then(|| app.view.parties(call.call.id)).flatten();
+    call
 }
 
 pub fn record(who: &Who, mut record: Record) -> Record {

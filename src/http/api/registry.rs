@@ -29,7 +29,7 @@ pub struct Wanted {
 /// Whose tool.
 #[derive(Deserialize, JsonSchema)]
 pub struct Whose {
-    /// Left out or empty: of no tenant.
+    /// Left out or empty: of no tenant; a tool that only one tenant has is that tenant's.
     pub tenant: Option<String>,
 }
 
@@ -111,8 +111,12 @@ fn is_like(tool: &RegisteredTool, search: &str) -> bool {
 }
 
 pub fn one(app: &App, tenant: Option<&str>, name: &str) -> Option<ToolView> {
-    let registry = app.view.tools().into_iter().find(|registry| registry.tenant.as_deref() == tenant)?;
+    let has_it = |registry: &TenantTools| registry.tools.iter().any(|tool| tool.name == name);
+    let mut registries: Vec<_> = app.view.tools().into_iter().filter(has_it).collect();
+    let wanted = registries.iter().position(|registry| registry.tenant.as_deref() == tenant);
+    let only = (tenant.is_none() && registries.len() == 1).then_some(0);
+    let registry = registries.swap_remove(wanted.or(only)?);
+    let audit = app.view.tool_audits(registry.tenant.as_deref(), Some(name));
     let tool = registry.tools.into_iter().find(|tool| tool.name == name)?;
-    let audit = app.view.tool_audits(tenant, Some(name));
     Some(ToolView { tool, registry_version: registry.version, audit })
 }

@@ -1,9 +1,10 @@
-//! Who may log in: a file of names, roles and hashes of passwords.
+//! Who may log in: a file of names, roles and hashes of passwords, with the tokens of programs.
 //!
-//! The engine reads it and never writes it; `offhook run` makes the first account, `offhook account` changes the file, and
-//! a running engine sees that within a second. The file is written whole, for nobody else to read.
+//! `offhook run` makes the first account, `offhook account` and `offhook token` change the file, and a running engine sees that
+//! within a second. The engine itself writes it where somebody makes a token on the page or by the API. The file is written
+//! whole, for nobody else to read.
 
-use super::password;
+use super::{password, tokens::KeptToken};
 use arc_swap::ArcSwap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -85,8 +86,10 @@ impl Account {
 
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Book {
+pub(super) struct Book {
     accounts: BTreeMap<String, Account>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) tokens: BTreeMap<String, KeptToken>,
 }
 
 /// Why the accounts could not be read or changed.
@@ -102,6 +105,12 @@ pub enum AccountError {
     Exists,
     #[error("there is no account of this name; `offhook account list` tells all")]
     Unknown,
+    #[error("there is a token of this name; remove it first")]
+    TokenExists,
+    #[error("there is no token of this name; `offhook token list` tells all")]
+    UnknownToken,
+    #[error("there are {most} tokens, as many as may be; remove one first")]
+    TooManyTokens { most: usize },
     #[error("this is the last account with the role admin: make another one first")]
     LastAdmin,
     #[error(transparent)]
@@ -113,7 +122,7 @@ type Seen = Option<(u64, u64, i64, i64)>;
 
 pub struct Accounts {
     file: PathBuf,
-    book: ArcSwap<Book>,
+    pub(super) book: ArcSwap<Book>,
     looked: Mutex<Option<(Instant, Seen)>>,
 }
 
@@ -166,10 +175,7 @@ impl Accounts {
     /// # Errors
     /// When the name is taken or no name, the password is too weak, or the file cannot be written.
     pub fn add(&self, name: &str, role: Role, password: &str) -> Result<(), AccountError> {
-        let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '@');
-        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(good) {
-            return Err(AccountError::Name);
-        }
+        fit_name(name)?;
         let password = password::hash(password)?;
         self.change(|book| match book.accounts.contains_key(name) {
             true => Err(AccountError::Exists),
@@ -192,13 +198,24 @@ impl Accounts {
         })
     }
 
+    /// Ends the account's sessions as well.
+    ///
+    /// # Errors
+    /// When there is no such account, it is the last admin, or the file cannot be written.
+    pub fn set_role(&self, name: &str, role: Role) -> Result<(), AccountError> {
+        self.change(|book| {
+            let account = book.accounts.get_mut(name).ok_or(AccountError::Unknown)?;
+            let was = std::mem::replace(&mut account.role, role);
+            book.keeps_an_admin(was)
+        })
+    }
+
     /// # Errors
     /// When there is no such account, it is the last admin, or the file cannot be written.
     pub fn remove(&self, name: &str) -> Result<(), AccountError> {
         self.change(|book| {
             let gone = book.accounts.remove(name).ok_or(AccountError::Unknown)?;
-            let admins = book.accounts.values().filter(|account| account.role == Role::Admin).count();
-            if gone.role == Role::Admin && admins == 0 { Err(AccountError::LastAdmin) } else { Ok(()) }
+            book.keeps_an_admin(gone.role)
         })
     }
 
@@ -243,7 +260,7 @@ impl Accounts {
         move |error| AccountError::File { file: file.clone(), error }
     }
 
-    fn read(&self) -> Result<Book, AccountError> {
+    pub(super) fn read(&self) -> Result<Book, AccountError> {
         let file = match fs::File::open(&self.file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Book::default()),
             opened => opened.map_err(self.file_error())?,
@@ -255,7 +272,10 @@ impl Accounts {
     }
 
     /// One change after the other, also by several programs; the file is always whole.
-    fn change(&self, change: impl FnOnce(&mut Book) -> Result<(), AccountError>) -> Result<(), AccountError> {
+    pub(super) fn change(
+        &self,
+        change: impl FnOnce(&mut Book) -> Result<(), AccountError>,
+    ) -> Result<(), AccountError> {
         let parent = self.file.parent().filter(|parent| !parent.as_os_str().is_empty());
         let folder = parent.unwrap_or(Path::new("."));
         let one_at_a_time = fs::File::open(folder).map_err(self.file_error())?;
@@ -277,8 +297,25 @@ impl Accounts {
             file.persist(&self.file)?;
             one_at_a_time.sync_all()
         };
-        write().map_err(self.file_error())
+        write().map_err(self.file_error())?;
+        self.book.store(Arc::new(book));
+        Ok(())
     }
+}
+
+impl Book {
+    /// After an account that had this role was changed.
+    fn keeps_an_admin(&self, was: Role) -> Result<(), AccountError> {
+        let admins = self.accounts.values().filter(|account| account.role == Role::Admin).count();
+        if was == Role::Admin && admins == 0 { Err(AccountError::LastAdmin) } else { Ok(()) }
+    }
+}
+
+/// Whether an account or a token may be called so.
+pub(super) fn fit_name(name: &str) -> Result<(), AccountError> {
+    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '@');
+    let is_fit = !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.chars().all(good);
+    if is_fit { Ok(()) } else { Err(AccountError::Name) }
 }
 
 /// As a shell reads it back.
@@ -330,13 +367,16 @@ mod tests {
             (accounts.set_password("cyd", PASSWORD), "no account"),
             (accounts.remove("cyd"), "no account"),
             (accounts.remove("ada"), "last account with the role admin"),
+            (accounts.set_role("ada", Role::Operator), "last account with the role admin"),
+            (accounts.set_role("cyd", Role::Operator), "no account"),
         ] {
             let told = told(result);
             assert!(told.contains(expected), "{told}");
         }
         assert_eq!(fs::read_to_string(folder.path().join("accounts.json")).unwrap(), before);
-        accounts.remove("bob").unwrap();
-        assert_eq!(accounts.list().unwrap(), [("ada".into(), Role::Admin)]);
+        accounts.set_role("bob", Role::Admin).unwrap();
+        accounts.set_role("ada", Role::Viewer).unwrap();
+        assert_eq!(accounts.list().unwrap(), [("ada".into(), Role::Viewer), ("bob".into(), Role::Admin)]);
     }
 
     /// Whoever writes nonsense into it locks everybody out, and nothing is overwritten.

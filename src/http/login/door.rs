@@ -5,6 +5,7 @@ use super::{
     attempts::{Attempts, Origin},
     password,
     sessions::{Found, Key, Sessions, is_same},
+    tokens::Shown,
 };
 use crate::{
     connections::network,
@@ -61,11 +62,12 @@ pub(in crate::http) struct Who {
     pub name: String,
     pub role: Role,
     session: Option<Found>,
+    token: Option<Shown>,
 }
 
 impl Who {
     fn program(name: &str) -> Self {
-        Self { name: name.to_owned(), role: Role::Admin, session: None }
+        Self { name: name.to_owned(), role: Role::Admin, session: None, token: None }
     }
 
     /// For forms and scripts of our own pages; empty for programs.
@@ -187,22 +189,27 @@ impl Gatekeeper {
 
     pub(super) fn by_id(&self, id: &str) -> Option<Who> {
         let found = self.sessions.find(id, &self.accounts, Instant::now())?;
-        Some(Who { name: found.account.clone(), role: found.role, session: Some(found) })
+        Some(Who { name: found.account.clone(), role: found.role, session: Some(found), token: None })
     }
 
     /// Whether what somebody has open may stay open.
     pub async fn still(&self, who: &Who) -> bool {
-        let Some(key) = who.key() else { return true };
         self.accounts.refresh().await;
-        self.sessions.goes_on(*key, &self.accounts, Instant::now())
+        let token = who.token.as_ref().is_none_or(|shown| self.accounts.still_has(shown));
+        token && who.key().is_none_or(|key| self.sessions.goes_on(*key, &self.accounts, Instant::now()))
     }
 
     /// The token goes first: a program that shows a wrong one is not let in by a cookie.
     async fn who(&self, request: &Parts, door: Door) -> Result<Option<Who>, Response> {
-        match self.bearer.look_at(&request.headers) {
-            Some(true) => return Ok(Some(Who::program("token"))),
-            Some(false) => return Err(unknown()),
-            None => {}
+        if let Some(token) = guard::bearer_token(&request.headers) {
+            if self.bearer.is(token) {
+                return Ok(Some(Who::program("token")));
+            }
+            self.accounts.refresh().await;
+            let shown = self.accounts.by_token(token).ok_or_else(unknown)?;
+            // No account is called so.
+            let name = format!("token:{}", shown.name);
+            return Ok(Some(Who { name, role: shown.role, session: None, token: Some(shown) }));
         }
         let who = self.session(&request.headers).await;
         let local = || matches!(door, Door::Local(_)) && !self.bearer.is_configured() && self.is_local(request);
@@ -306,7 +313,7 @@ const PASSED_ON: [&str; 6] =
 fn unknown() -> Response {
     let mut answer = problem(
         StatusCode::UNAUTHORIZED,
-        "this needs the token of http.admin_token as a bearer token, or a browser that is logged in",
+        "this needs a bearer token, of `offhook token` or http.admin_token, or a browser that is logged in",
     );
     answer.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     answer
@@ -357,7 +364,10 @@ async fn passes(keeper: &Gatekeeper, door: Door, bytes_max: usize, request: Requ
         peer.entry.know();
     }
     if role.is_some_and(|role| !who.may(role)) {
-        let text = "your account may not do this; it takes one with another role";
+        let text = match who.token {
+            Some(_) => "this token may not do this; it takes one with another role",
+            None => "your account may not do this; it takes one with another role",
+        };
         return Err(match door {
             Door::Page(_) => crate::http::pages::refusal(&who, StatusCode::FORBIDDEN, text),
             _ => problem(StatusCode::FORBIDDEN, text),

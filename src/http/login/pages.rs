@@ -48,8 +48,8 @@ struct LogInForm {
 pub(in crate::http) struct Session {
     name: String,
     role: Role,
-    /// To be sent as `X-CSRF-Token` with every request of this session that changes something. Empty where a token of
-    /// `http.admin_token` is used, which needs none.
+    /// To be sent as `X-CSRF-Token` with every request of this session that changes something. Empty where a token is
+    /// shown, which needs none.
     csrf_token: String,
 }
 

@@ -132,7 +132,7 @@ fn key(id: &str) -> Key {
 }
 
 /// 256 bits, as text.
-fn random() -> String {
+pub(super) fn random() -> String {
     BASE64_URL_SAFE_NO_PAD.encode(rand::random::<[u8; 32]>())
 }
 

@@ -1,7 +1,7 @@
 //! Times, amounts and names as people read them.
 
 use super::text;
-use crate::{facts::CallId, records::Used, wall_clock};
+use crate::{facts::CallId, http::view::Parties, records::Used, wall_clock};
 use jiff::{Timestamp, tz::TimeZone};
 use maud::{Markup, html};
 
@@ -56,6 +56,13 @@ pub fn cost<'a>(usage: impl IntoIterator<Item = &'a Used>) -> Option<String> {
 
 pub fn or_dash(text: Option<&str>) -> &str {
     text.filter(|text| !text.is_empty()).unwrap_or("–")
+}
+
+/// Number and name of a caller, as far as they are known.
+pub fn caller(parties: &Parties) -> String {
+    let known: Vec<&str> =
+        [&parties.caller_number, &parties.caller_name].into_iter().flatten().map(String::as_str).collect();
+    or_dash(Some(&known.join(" "))).to_owned()
 }
 
 /// Why a call ended, marked by whose doing it was.

@@ -63,7 +63,7 @@ async fn stream(State(app): State<App>, who: Who, RawQuery(query): RawQuery) -> 
 fn told(app: &App, shape: Shape) -> String {
     match shape {
         Shape::Page { operator, part } => in_json(&view(app, operator, part)),
-        Shape::Json => String::new(),
+        Shape::Json { .. } => String::new(),
     }
 }
 
@@ -73,7 +73,7 @@ pub fn in_json(markup: &Markup) -> String {
 }
 
 fn view(app: &App, operator: bool, part: u16) -> Markup {
-    let live = Live::now(app);
+    let live = Live::now(app, operator);
     let linked = app.history.is_some();
     html! {
         (checks(&live.checks))
@@ -131,6 +131,7 @@ fn running(calls: &[ActiveCall], operator: bool, part: u16) -> Markup {
             table.cards {
                 thead { tr {
                     th scope="col" { (text::CALL) }
+                    @if operator { th scope="col" { (text::CALLER) } th scope="col" { (text::DIALLED) } }
                     th scope="col" { (text::CONTEXT) }
                     th scope="col" { (text::PROVIDER) }
                     th.number scope="col" { (text::LASTED) }
@@ -150,9 +151,14 @@ fn running(calls: &[ActiveCall], operator: bool, part: u16) -> Markup {
 
 fn row(ActiveCall { call, phase, floor, levels, counts }: &ActiveCall, operator: bool) -> Markup {
     let short = figures::short(call.id);
+    let parties = call.parties.clone().unwrap_or_default();
     html! {
         tr data-key=(call.id) {
             th scope="row" { a #{ "call-" (call.id) } href={ "/live/" (call.id) } title=(call.id) { code { (short) } } }
+            @if operator {
+                td data-head=(text::CALLER) { (figures::caller(&parties)) }
+                td data-head=(text::DIALLED) { (figures::or_dash(parties.dialled_number.as_deref())) }
+            }
             td data-head=(text::CONTEXT) { (call.context) }
             td data-head=(text::PROVIDER) { (call.provider) }
             td.number data-head=(text::LASTED) { time.timer datetime=(call.since) {} }
@@ -215,7 +221,7 @@ fn ended(calls: &[EndedCall], linked: bool) -> Markup {
                         td data-head=(text::CONTEXT) { (call.context) }
                         td data-head=(text::PROVIDER) { (call.provider) }
                         td.number data-head=(text::LASTED) { (figures::duration(lasted.as_secs_f64())) }
-                        td data-head=(text::WHY) { (figures::ending(reason.class().label(), &reason.label(), reason.describe())) }
+                        td data-head=(text::WHY) { (figures::ending(&reason.class, &reason.label, &reason.description)) }
                         (numbers(counts))
                         td.number data-head=(text::COST) { (figures::or_dash(figures::cost(usage).as_deref())) }
                     }

@@ -20,6 +20,7 @@ mod shell;
 mod story;
 mod system;
 pub(super) mod text;
+mod tokens;
 mod tools;
 mod waveform;
 
@@ -61,4 +62,5 @@ pub(super) fn add(routes: &mut Routes) {
     tools::add(routes);
     mcp::add(routes);
     system::add(routes);
+    tokens::add(routes);
 }

@@ -29,6 +29,8 @@ pub struct Plot<'a> {
 }
 
 const HEIGHT: f64 = 120.0;
+/// In percent: a label that begins later would end outside of the plot, on a telephone's screen.
+const LABEL_ROOM: f64 = 85.0;
 
 impl Bar {
     fn sum(&self) -> f64 {
@@ -94,7 +96,11 @@ impl Plot<'_> {
         html! {
             svg.labels aria-hidden="true" width="100%" height="18" {
                 @for (index, label) in self.bars.iter().enumerate().filter_map(|(index, bar)| Some((index, bar.label.as_ref()?))) {
-                    text x={ (places(step * (index as f64 + 0.1))) "%" } y="14" { (label) }
+                    @if step * index as f64 > LABEL_ROOM {
+                        text x={ (places(step * (index as f64 + 0.9))) "%" } y="14" text-anchor="end" { (label) }
+                    } @else {
+                        text x={ (places(step * (index as f64 + 0.1))) "%" } y="14" { (label) }
+                    }
                 }
             }
         }
@@ -164,6 +170,21 @@ mod tests {
         assert!(drawn.contains("<title>&lt;b&gt;: 4 calls</title>") && !drawn.contains("<b>"), "{drawn}");
         assert!(drawn.contains(r#"class="normal" x="5%" width="40%" y="48" height="72""#), "{drawn}");
         assert!(drawn.contains(r#"class="engine" x="5%" width="40%" y="24" height="24""#), "{drawn}");
+        let labelled = |label: &str| Bar { label: Some(label.into()), ..bar("none", vec![("normal", 1.0)]) };
+        let bars: Vec<_> = (0..10).map(|day| labelled(&format!("day {day}"))).collect();
+        let drawn = Plot { bars, ..plot }.draw().0;
+        assert!(drawn.contains(r#"<text x="81%" y="14">day 8</text>"#), "{drawn}");
+        assert!(drawn.contains(r#"<text x="99%" y="14" text-anchor="end">day 9</text>"#), "within the card: {drawn}");
+        let plot = Plot {
+            bars: vec![],
+            id: "p",
+            title: "Calls",
+            about: "today",
+            show: &|value| format!("{value}"),
+            legend: vec![],
+            heads: ["Hour", "Calls"],
+            nothing: "nothing",
+        };
         let empty = Plot { bars: vec![], ..plot };
         assert!(empty.draw().0.contains("nothing"));
     }

@@ -18,7 +18,7 @@ use crate::{
         login::{Door, Role, Who},
         routes::Routes,
         site::App,
-        view::{ActiveCall, CallHead, EndedCall, LiveEntry},
+        view::{ActiveCall, CallHead, EndedCall, LiveEntry, Parties},
     },
     records::Counts,
 };
@@ -52,7 +52,7 @@ async fn page(State(app): State<App>, who: Who, Id(id): Id, RawQuery(query): Raw
     let main = html! {
         p.path { a href="/" { (text::LIVE) } }
         div.title { h1 { (text::CALL) " " code { (figures::short(id)) } } (freshness()) div.asks { (send(&app, &who, &call)) (ask(&who, &call, asked)) } }
-        dl.facts #facts { (facts(&call.clone().into())) }
+        dl.facts #facts { (facts(&private::active(&app, &who, call.clone()).into())) }
         @if who.may(Role::Operator) { (sound(&call)) }
         // Empty until it ends: what comes into it then is read out, when nothing else is.
         div #ended role="status" {}
@@ -108,7 +108,10 @@ fn facts(Facts { call, phase, floor, counts }: &Facts) -> Markup {
 }
 
 fn standing(call: &CallHead, lasted: &Markup, phase: &str, floor: &str, counts: &Counts) -> Markup {
+    let Parties { caller_number, caller_name, dialled_number } = call.parties.clone().unwrap_or_default();
+    let parties = [(text::CALLER, caller_number), (text::NAME, caller_name), (text::DIALLED, dialled_number)];
     html! {
+        @for (name, value) in parties { @if let Some(value) = value { div { dt { (name) } dd { (value) } } } }
         div { dt { (text::STATE) } dd { (phase) } }
         div { dt { (text::FLOOR) } dd { (floor) } }
         div { dt { (text::LASTED) } dd { (lasted) } }
@@ -133,7 +136,7 @@ fn over(app: &App, id: CallId, ended: Option<&EndedCall>) -> String {
         p.notice {
             (text::HAS_ENDED)
             @if let Some(EndedCall { reason, .. }) = ended {
-                " " (figures::ending(reason.class().label(), &reason.label(), reason.describe())) " " (text::sentence(reason.describe())) "."
+                " " (figures::ending(&reason.class, &reason.label, &reason.description)) " " (text::sentence(&reason.description)) "."
             }
             @if app.history.is_some() { " " a href={ "/history/" (id) } { (text::SEE_RECORD) } }
         }

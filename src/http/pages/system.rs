@@ -3,6 +3,7 @@
 use super::{
     figures, live, shell,
     text::{self, operations as words},
+    tokens,
 };
 use crate::{
     http::{
@@ -162,7 +163,7 @@ fn done(report: &ReloadReport) -> Markup {
     }
 }
 
-fn show(app: &App, who: &Who, told: &Markup) -> Markup {
+pub fn show(app: &App, who: &Who, told: &Markup) -> Markup {
     let system = app.view.system();
     let main = html! {
         div.title { h1 { (words::SYSTEM) } (live::freshness()) }
@@ -171,6 +172,7 @@ fn show(app: &App, who: &Who, told: &Markup) -> Markup {
         (facts(&system))
         @if who.may(Role::Admin) { (actions(who, &system)) }
         (media(&system.media))
+        @if who.may(Role::Admin) { (tokens::section(app, who)) }
         @if who.may(Role::Operator) { (log()) }
     };
     shell::page(who, "/system", words::SYSTEM, &main)

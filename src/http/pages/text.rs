@@ -292,6 +292,9 @@ pub fn event(event: &Event) -> Option<(&'static str, String)> {
             ("trouble", format!("The audio path broke ({why}); another one took its place."))
         }
         Event::Dialling { why } => ("trouble", format!("Another session is dialled ({why}).")),
+        Event::ProviderRefused { provider, status } => {
+            ("trouble", format!("{provider} refuses with HTTP status {status}."))
+        }
         Event::TookOver { provider, .. } => ("plain", format!("It goes on with {provider}.")),
         Event::HandedOff { context } => ("plain", format!("The call is handed to {context}.")),
         Event::NoInput => ("plain", "The caller is asked whether they are there.".into()),
@@ -306,7 +309,7 @@ pub fn event(event: &Event) -> Option<(&'static str, String)> {
         Event::NotGranted { variable, why } => {
             ("trouble", format!("The dialplan's {variable}: {why}; the call goes on without it."))
         }
-        Event::TransferFailed { reason } => ("trouble", format!("The transfer failed: {}.", reason.replace('_', " "))),
+        Event::TransferFailed { reason, cause } => ("trouble", transfer_failed(reason, *cause)),
         Event::Said { .. }
         | Event::AgentReady
         | Event::AgentSpeaks
@@ -321,6 +324,14 @@ pub fn event(event: &Event) -> Option<(&'static str, String)> {
 fn party(number: Option<&str>, name: Option<&str>) -> String {
     let known: Vec<&str> = name.into_iter().chain(number).collect();
     if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) }
+}
+
+fn transfer_failed(reason: &str, cause: Option<u32>) -> String {
+    let reason = reason.replace('_', " ");
+    match cause {
+        None => format!("The transfer failed: {reason}."),
+        Some(cause) => format!("The transfer failed: {reason}. The place hung up on the caller (Q.850 cause {cause})."),
+    }
 }
 
 /// Cause of a transfer.

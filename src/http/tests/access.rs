@@ -14,6 +14,7 @@ pub struct Desk {
     pub engine: Arc<Sample>,
     /// What the configuration file belongs to.
     pub loader: Arc<Loads>,
+    pub accounts: Arc<Accounts>,
     pub folder: TempDir,
 }
 
@@ -44,11 +45,11 @@ impl Desk {
         let engine = Arc::new(Sample::default());
         let token = SecretString::from(TOKEN);
         let reader = Reader::new(folder.path());
-        let mut site = site(engine.clone(), accounts, Some(reader), Some(&token));
+        let mut site = site(engine.clone(), Arc::clone(&accounts), Some(reader), Some(&token));
         let loader = Loads::from(folder.path().join("offhook.yaml"));
         site.configuration = loader.configuration();
         change(&mut site);
-        Self { router: from(LOOPBACK, site), engine, loader, folder }
+        Self { router: from(LOOPBACK, site), engine, loader, accounts, folder }
     }
 
     pub async fn post(&self, path: &str, headers: &[(&str, &str)], body: String) -> Answer {
@@ -133,6 +134,10 @@ pub const TABLE: &[(&str, &str, Option<Role>)] = {
         ("PUT", "/api/v1/mcp/servers/{server}", Some(Admin)),
         ("POST", "/api/v1/mcp/servers/{server}/check", Some(Admin)),
         ("DELETE", "/api/v1/mcp/servers/{server}", Some(Admin)),
+        ("GET", "/api/v1/tokens", Some(Admin)),
+        ("POST", "/api/v1/tokens", Some(Admin)),
+        ("DELETE", "/api/v1/tokens/{token}", Some(Admin)),
+        ("POST", "/system/tokens", Some(Admin)),
         ("GET", "/system", Some(Viewer)),
         ("POST", "/system", Some(Admin)),
         ("GET", "/api/v1/registry", Some(Viewer)),
@@ -211,7 +216,8 @@ async fn every_address_lets_in_its_role_and_those_above_it_and_nobody_else() {
             .replace("{id}", &id)
             .replace("{server}", "clock")
             .replace("{tenant}", "clinic")
-            .replace("{tool}", "book_visit");
+            .replace("{tool}", "book_visit")
+            .replace("{token}", "wallboard");
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let nobody = ask(&desk.router, method.clone(), &place, &[]).await;
         assert!(is_refused(&nobody), "{method} {path} lets in anybody: {}", nobody.status);
@@ -234,6 +240,76 @@ async fn every_address_lets_in_its_role_and_those_above_it_and_nobody_else() {
         let wrong = [("authorization", "Bearer 0123456789abcdee")];
         assert!(is_refused(&ask(&desk.router, method, &place, &wrong).await), "{path} with a wrong token");
     }
+}
+
+/// A wallboard can neither publish a configuration nor end a call.
+#[tokio::test]
+async fn a_token_of_a_program_may_do_what_its_role_may_and_nothing_more() {
+    let id = CallId::random().to_string();
+    let desk = Desk::new();
+    let tokens = Role::ALL.map(|role| (role, desk.accounts.add_token(role.label(), role).unwrap()));
+    for &(method, path, needed) in TABLE {
+        let Some(needed) = needed.filter(|_| path.starts_with("/api/")) else { continue };
+        let place = path.replace("{id}", &id).replace("{server}", "clock").replace("{tenant}", "clinic");
+        let place = place.replace("{tool}", "book_visit").replace("{token}", "nothing").replace("{kept}", "nothing");
+        for (role, token) in &tokens {
+            let method = Method::from_bytes(method.as_bytes()).unwrap();
+            let headers = [("authorization", &*format!("Bearer {token}"))];
+            let answer = ask(&desk.router, method, &place, &headers).await;
+            assert_eq!(is_refused(&answer), *role < needed, "{path} {role}: {}", answer.text);
+        }
+    }
+    let told = |answer: Answer| (answer.status, answer.json()["error"].as_str().unwrap_or_default().to_owned());
+    let bearer = |token: &str| format!("Bearer {token}");
+    let viewer = bearer(&tokens[0].1);
+    let refused = ask(&desk.router, Method::PUT, "/api/v1/configuration", &[("authorization", &viewer)]).await;
+    assert_eq!(told(refused).1, "this token may not do this; it takes one with another role");
+    let session = ask(&desk.router, Method::GET, "/api/v1/session", &[("authorization", &viewer)]).await.json();
+    assert_eq!((&session["name"], &session["role"]), (&json!("token:viewer"), &json!("viewer")));
+}
+
+/// The secret is told once, and is in no log.
+#[tokio::test]
+async fn a_token_is_made_listed_and_revoked_by_the_api_and_on_the_page() {
+    let capture = telemetry::LogCapture::new();
+    let _guard = capture.start();
+    let desk = Desk::new();
+    let admin = [("authorization", &*format!("Bearer {TOKEN}")), ("content-type", "application/json")];
+    let wish = json!({ "name": "wallboard", "role": "viewer" }).to_string();
+    let made = desk.post("/api/v1/tokens", &admin, wish.clone()).await;
+    assert_eq!((made.status, &made.json()["role"]), (StatusCode::CREATED, &json!("viewer")), "{}", made.text);
+    let token = made.json()["token"].as_str().unwrap().to_owned();
+    let shown = [("authorization", &*format!("Bearer {token}"))];
+    let status = async || ask(&desk.router, Method::GET, "/api/v1/live", &shown).await.status;
+    assert_eq!(status().await, StatusCode::OK);
+    assert_eq!(desk.post("/api/v1/tokens", &admin, wish).await.status, StatusCode::CONFLICT);
+    let bad = json!({ "name": "../x", "role": "viewer" }).to_string();
+    assert_eq!(desk.post("/api/v1/tokens", &admin, bad).await.status, StatusCode::UNPROCESSABLE_ENTITY);
+    let listed = ask(&desk.router, Method::GET, "/api/v1/tokens", &admin).await;
+    assert_eq!((&listed.json()[0]["name"], listed.text.contains(&token)), (&json!("wallboard"), false));
+    let gone = ask(&desk.router, Method::DELETE, "/api/v1/tokens/wallboard", &admin).await;
+    assert_eq!((gone.status, status().await), (StatusCode::NO_CONTENT, StatusCode::UNAUTHORIZED));
+    let again = ask(&desk.router, Method::DELETE, "/api/v1/tokens/wallboard", &admin).await;
+    assert_eq!(again.status, StatusCode::NOT_FOUND, "{}", again.text);
+
+    let login = desk.log_in(Role::Admin).await;
+    let kind = ("content-type", "application/x-www-form-urlencoded");
+    let session = [("cookie", &*login.cookie), ("x-csrf-token", &*login.csrf), kind];
+    let page = desk.post("/system/tokens", &session, "action=make&name=crm&role=operator".into()).await;
+    let (_, rest) = page.text.split_once("<pre><code>").unwrap();
+    let second = rest.split('<').next().unwrap().to_owned();
+    assert!(second.starts_with("offhook-"), "{second}");
+    let system = ask(&desk.router, Method::GET, "/system", &session).await.text;
+    assert!(system.contains(r#"value="crm""#) && !system.contains(&second), "{system}");
+    let page = desk.post("/system/tokens", &session, "action=revoke&name=crm".into()).await;
+    assert!(
+        page.text.contains("The token of crm is revoked.") && !page.text.contains(r#"value="crm""#),
+        "{}",
+        page.text
+    );
+    let log = capture.lines().join("\n");
+    assert!(log.contains("a token for a program was made"), "{log}");
+    assert!(!log.contains(&token[8..]) && !log.contains(&second[8..]), "{log}");
 }
 
 /// What a script asks for is no page to be shown.
@@ -295,6 +371,31 @@ async fn words_and_buttons_are_for_operators() {
         assert_eq!(ask(&desk.router, Method::GET, "/", &session).await.text.contains("?hangup"), sees);
         let search = ask(&desk.router, Method::GET, "/api/v1/calls?words=secret", &session).await.status;
         assert_eq!(search == StatusCode::FORBIDDEN, !sees, "{role} {search}");
+    }
+}
+
+/// Whom operators find in the history a second later, they see while the call lasts.
+#[tokio::test(start_paused = true)]
+async fn names_and_numbers_of_running_calls_are_for_operators() {
+    let desk = Desk::new();
+    let id = desk.engine.calls.active[0].call.id;
+    for (role, sees) in [(Role::Viewer, false), (Role::Operator, true)] {
+        let login = desk.log_in(role).await;
+        let session = [("cookie", &*login.cookie)];
+        for path in ["/", &format!("/live/{id}"), "/api/v1/live", &format!("/api/v1/live/{id}")] {
+            let told = ask(&desk.router, Method::GET, path, &session).await.text;
+            for private in ["+15550199", "Ada Byron", "493012345"] {
+                assert_eq!(told.contains(private), sees, "{role} {path} {private}: {told}");
+            }
+        }
+        // What is told first of each stream.
+        for path in [format!("/live/{id}/stream?from=0"), format!("/api/v1/live/{id}/events"), "/api/v1/events".into()]
+        {
+            let told = super::streams::first(&desk, &login, &path).await;
+            assert_eq!(told.contains("+15550199"), sees, "{role} {path}: {told}");
+        }
+        // Scripts are told nobody, whatever they may.
+        assert!(!ask(&desk.router, Method::GET, "/calls", &session).await.text.contains("+15550199"));
     }
 }
 

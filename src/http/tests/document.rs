@@ -73,10 +73,12 @@ const SAME: &[(&str, &str, &[&str])] = &[
     // What would change is told of any text.
     ("POST /mcp/editor", "look_remove", &["POST /api/v1/configuration/check"]),
     ("POST /mcp/editor", "remove", &["DELETE /api/v1/mcp/servers/{server}"]),
-    ("GET /system", "", &["GET /api/v1/system", "GET /api/v1/log", "GET /api/v1/session"]),
+    ("GET /system", "", &["GET /api/v1/system", "GET /api/v1/log", "GET /api/v1/session", "GET /api/v1/tokens"]),
     ("POST /system", "reload", &["POST /api/v1/reload"]),
     ("POST /system", "drain", &["POST /api/v1/calls/taken"]),
     ("POST /system", "take", &["POST /api/v1/calls/taken"]),
+    ("POST /system/tokens", "make", &["POST /api/v1/tokens"]),
+    ("POST /system/tokens", "revoke", &["DELETE /api/v1/tokens/{token}"]),
     ("POST /system/examine", "", &["POST /api/v1/system/examine"]),
     ("POST /system/media-test", "", &["POST /api/v1/system/media-test"]),
 ];
@@ -144,6 +146,48 @@ async fn each_operation_has_a_name_of_its_own() {
     }
 }
 
+/// For those who make a client without an engine at hand.
+#[tokio::test]
+async fn the_copy_of_the_document_is_fresh() {
+    let document = document(&Desk::new()).await;
+    let text = serde_json::to_string_pretty(&document).unwrap() + "\n";
+    let file = crate::project("docs/openapi.json");
+    if std::env::var_os("OFFHOOK_BLESS").is_some() {
+        fs::write(&file, &text).unwrap();
+    }
+    let committed = fs::read_to_string(&file).unwrap_or_default();
+    assert!(committed == text, "docs/openapi.json is stale: OFFHOOK_BLESS=1 cargo test --lib http::tests::document");
+}
+
+/// Generators make names of functions and types of it.
+#[tokio::test]
+async fn names_and_formats_are_those_that_generators_know() {
+    let document = document(&Desk::new()).await;
+    let names: Vec<_> = document["components"]["schemas"].as_object().unwrap().keys().collect();
+    assert!(!names.iter().any(|name| name.ends_with(|end: char| end.is_ascii_digit())), "two of a name: {names:?}");
+    let text = document.to_string();
+    for format in ["uint", "uint8", "uint16", "uint32", "uint64"] {
+        assert!(!text.contains(&format!("\"format\":\"{format}\"")), "{format}");
+    }
+    let of = |method: &str, path: &str| document["paths"][path][method].clone();
+    let body =
+        of("post", "/api/v1/tenants/{tenant}/tools")["requestBody"]["content"]["application/json"]["schema"].clone();
+    let definition = &document["components"]["schemas"][body["$ref"].as_str().unwrap().rsplit('/').next().unwrap()];
+    assert_eq!(definition["required"], json!(["name", "description"]), "{definition}");
+    let required = |name: &str| document["components"]["schemas"][name]["required"].to_string();
+    // What an answer always has, also where a request may leave it out.
+    assert!(
+        required("Verdict").contains("problems") && required("Row").contains("caller_number"),
+        "{}",
+        required("Row")
+    );
+    assert_eq!(required("Refused"), r#"["error"]"#, "a body that is no JSON is told without a verdict");
+    assert!(!required("Draft").contains("live") && required("Draft").contains("definition"), "{}", required("Draft"));
+    let parameters = of("get", "/api/v1/calls")["parameters"].clone();
+    let reason = parameters.as_array().unwrap().iter().find(|one| one["name"] == "reason").unwrap()["schema"].clone();
+    assert!(reason["enum"].as_array().unwrap().contains(&json!("transfer_failed")), "{reason}");
+}
+
 /// 401 for nobody and 403 for whose role does not suffice, and no answer to anybody that the document does not know.
 #[tokio::test]
 async fn each_operation_answers_each_role_as_the_document_says() {
@@ -154,6 +198,7 @@ async fn each_operation_answers_each_role_as_the_document_says() {
     for (method, path, operation) in operations(&document(&desk).await) {
         let place = path.replace("{id}", &call(path).to_string()).replace("{server}", "clock");
         let place = place.replace("{tenant}", "clinic").replace("{tool}", "book_visit").replace("{kept}", "nothing");
+        let place = place.replace("{token}", "nothing");
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         for role in [None, Some(Role::Viewer), Some(Role::Operator), Some(Role::Admin)] {
             let login = match role {
@@ -240,6 +285,7 @@ async fn pages(desk: &Desk, login: &Login) -> Vec<String> {
         json!({ "name": "kept", "description": "Does.", "actions": [{ "type": "respond", "message": "Done." }] });
     let made = desk.post("/api/v1/tenants/clinic/tools", &[cookie, csrf, json], tool.to_string()).await;
     assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
+    desk.accounts.add_token("wallboard", Role::Viewer).unwrap();
     let record = history::record(1);
     Sqlite::open(&desk.folder.path().join("calls.sqlite3")).unwrap().put(std::slice::from_ref(&record)).unwrap();
     let mut pages = vec![ask(&desk.router, Method::GET, "/login", &[]).await.text];

@@ -29,6 +29,7 @@ async fn what_goes_wrong_in_a_window_is_told_on_a_page() {
         ("GET", "/calls".to_owned(), vec![], String::new(), 401, "http.admin_token"),
         ("GET", "/live/nobody".to_owned(), vec![cookie], String::new(), 404, "There is no call of this id."),
         ("GET", format!("/history/{nobody}"), vec![cookie], String::new(), 503, "The archive of calls does not answer"),
+        ("GET", "/history?limit=x".to_owned(), vec![cookie], String::new(), 400, "A parameter cannot be read: limit: "),
         ("POST", call("hangup"), vec![cookie, FORM], String::new(), 403, "Load the page again"),
         ("POST", call("text"), vec![cookie, FORM], long, 413, "The form is too long"),
         ("POST", call("text"), vec![cookie, csrf, FORM], "x".repeat(40_000), 413, "What was sent is too long."),

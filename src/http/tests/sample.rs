@@ -86,6 +86,12 @@ impl EngineView for Sample {
         self.calls().active.into_iter().find(|active| active.call.id == id)
     }
 
+    fn parties(&self, id: CallId) -> Option<Parties> {
+        let known = |text: &str| Some(text.to_owned());
+        let (caller_number, caller_name) = (known("+15550199"), known("Ada Byron"));
+        self.call(id).map(|_| Parties { caller_number, caller_name, dialled_number: known("493012345") })
+    }
+
     fn story(&self, id: CallId, from: u64) -> Option<Vec<LiveEntry>> {
         let said = Event::Said { speaker: "caller".into(), text: "My secret wish.".into() };
         let all = [Event::Answered, said].into_iter().zip(0..);
@@ -315,6 +321,7 @@ pub fn head(context: &str) -> CallHead {
         direction: Direction::Inbound,
         since: "2026-11-20T09:30:00Z".parse().unwrap(),
         written: false,
+        parties: None,
     }
 }
 
@@ -343,7 +350,7 @@ pub fn ended(reason: EndReason) -> EndedCall {
         }),
     };
     let lasted = Duration::from_millis(83_250);
-    EndedCall { call: head("sales"), lasted, reason, counts: Counts::default(), usage: vec![usage] }
+    EndedCall { call: head("sales"), lasted, reason: reason.into(), counts: Counts::default(), usage: vec![usage] }
 }
 
 /// From this machine. Nobody has an account.

@@ -97,13 +97,20 @@ impl Conductor {
             }
             Input::Spoken { clause, how } => self.on_spoken(clause, how, out),
             Input::Stumbled(stumble) => out.push(Output::Tell(AgentEvent::Stumbled(stumble))),
-            Input::Deaf(fault) => self.lose(fault.loss(), out),
+            Input::Deaf(fault) => self.lose_by(&fault, out),
             Input::Stalled => self.lose(AgentLoss::Stalled, out),
             Input::Time => {}
         }
         if !self.lost {
             self.pump(now, out);
         }
+    }
+
+    fn lose_by(&mut self, fault: &Fault, out: &mut Vec<Output>) {
+        if let Fault::Refused { status, .. } = fault {
+            out.push(Output::Tell(AgentEvent::Refused { status: *status }));
+        }
+        self.lose(fault.loss(), out);
     }
 
     fn lose(&mut self, loss: AgentLoss, out: &mut Vec<Output>) {
@@ -370,7 +377,7 @@ impl Conductor {
         let nothing = answer.is_empty();
         match how {
             // All its models were asked as often as they may be.
-            Err(fault) if nothing && !answer.is_guess() => self.lose(fault.loss(), out),
+            Err(fault) if nothing && !answer.is_guess() => self.lose_by(&fault, out),
             Ok(_) if nothing && answer.asked < ASKS_MAX => self.ask(out),
             Ok(_) if nothing && answer.order.is_some() => self.lose(AgentLoss::Protocol, out),
             // Models do so after results, or when thinking has used up what they may write.
@@ -408,7 +415,7 @@ impl Conductor {
     /// The caller has heard the beginning of an answer and waits for the rest: it is asked for, once.
     fn broke_off(&mut self, fault: &Fault, out: &mut Vec<Output>) {
         if std::mem::replace(&mut self.resumed, true) {
-            return self.lose(fault.loss(), out);
+            return self.lose_by(fault, out);
         }
         (self.rest, self.reply) = (true, true);
     }
@@ -434,7 +441,7 @@ impl Conductor {
             Ok(()) => {}
             // It costs nothing: the turn is answered when it is over.
             Err(_) if guess => self.drop_guess(out),
-            Err(fault) if !clause.sounded => self.lose(fault.loss(), out),
+            Err(fault) if !clause.sounded => self.lose_by(&fault, out),
             // Its end is missing; the next one goes on.
             Err(_) => out.push(Output::Tell(AgentEvent::Noise(Noise::Malformed))),
         }

@@ -450,6 +450,15 @@ fn an_answer_without_anything_is_asked_for_once_more_and_then_the_agent_is_lost(
 }
 
 #[test]
+fn the_status_of_a_service_that_refuses_is_told_before_the_agent_is_lost() {
+    let mut scene = Scene::new();
+    scene.says("Hello.").told();
+    let fault = Fault::Refused { status: 404, code: None, retry_after: None };
+    let told = scene.step(Input::Answered { ask: 1, by: 0, how: Err(fault) }).told();
+    assert!(told.starts_with("Refused { status: 404 }") && told.ends_with("lost: not_found"), "{told}");
+}
+
+#[test]
 fn who_was_told_something_does_not_lose_an_agent_that_has_nothing_to_add() {
     let mut scene = Scene::new();
     scene.says("Note it.").writes(1, "I note it.").calls(1, "c1").answered(1).spoken(1).result("c1", Reply::Wanted);

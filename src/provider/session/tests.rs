@@ -529,6 +529,7 @@ async fn a_peer_that_answers_no_ping_is_lost_and_one_that_does_is_not() {
         counters: stage.counters.clone(),
         preroll: Preroll::new(Format::ULAW, Duration::from_secs(5)),
         pending: VecDeque::new(),
+        refused: None,
     };
     let mut talk = Talk {
         link: Link::over(socket),

@@ -52,6 +52,10 @@ impl Archive for Moody {
         Err(ArchiveError::Failed("the test says no".into()))
     }
 
+    fn amend(&mut self, amendment: &Amendment) -> Result<(), ArchiveError> {
+        self.archive.amend(amendment)
+    }
+
     fn find(&self, search: &Search) -> Result<Vec<Row>, ArchiveError> {
         self.archive.find(search)
     }

@@ -35,7 +35,9 @@ pub async fn run(switch: &Switch, id: &str, application: &str, arguments: &str) 
     let argument = |at: usize| list.get(at).copied().unwrap_or_default();
     match &*application.to_ascii_lowercase() {
         "answer" => switch.with(|state| state.answer(id)),
-        "hangup" => return Then::HangUp(argument(0).parse().unwrap_or(cause::NORMAL)),
+        "hangup" => {
+            return Then::HangUp(argument(0).parse().unwrap_or_else(|_| switch.with(|state| state.cause_of(id))));
+        }
         "noop" | "verbose" => switch.with(|state| {
             let text = arguments.split_once(',').map_or(arguments, |(_, text)| text).to_owned();
             state.logs("VERBOSE", &text);

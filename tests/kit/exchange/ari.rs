@@ -311,6 +311,20 @@ impl State {
                     "events_disallowed": [],
                 }))
             }
+            (_, ["applications", app, "subscription"]) => {
+                let source = request.text("eventSource")?;
+                let channel = source.strip_prefix("channel:").and_then(|id| self.channels.get_mut(id));
+                let Some(channel) = channel else {
+                    return Some(Reply::refusal(422, "Event source does not exist"));
+                };
+                channel.subscribed = method == "POST";
+                if channel.subscribed {
+                    channel.subscriber = Some((*app).to_owned());
+                } else if channel.stasis.is_none() && channel.owner.is_none() {
+                    channel.subscriber = None;
+                }
+                Reply::of(json!({ "name": app }))
+            }
             ("POST", ["events", "user", name]) => {
                 let app = request.text("application")?;
                 self.tell(&app, json!({ "type": "ChannelUserevent", "eventname": name, "userevent": {} }));

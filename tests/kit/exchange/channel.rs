@@ -136,8 +136,12 @@ pub struct Channel {
     pub inherited: BTreeSet<String>,
     pub owner: Option<Owner>,
     pub stasis: Option<Stasis>,
-    /// The application that is told of this channel.
+    /// The application that is told of this channel,
     pub subscriber: Option<String>,
+    /// also when it is in no application, as one has asked for.
+    pub subscribed: bool,
+    /// Why nobody who was called for it took it: `Hangup()` without a cause has this one.
+    pub cause: Option<u32>,
     pub bridge: Option<String>,
     pub ear: Ear,
     pub tone: Option<CancellationToken>,
@@ -174,6 +178,8 @@ impl Channel {
             owner: None,
             stasis: None,
             subscriber: None,
+            subscribed: false,
+            cause: None,
             bridge: None,
             ear: Ear::Nobody,
             tone: None,

@@ -201,6 +201,15 @@ pub async fn dial(switch: &Switch, id: &str, targets: &[&str], limit: Option<u64
             switch.with(|state| {
                 state.stop_tone(id);
                 state.assign(id, "DIALSTATUS", status);
+                if let Some(channel) = state.channels.get_mut(id) {
+                    // A telephone that rings until the limit leaves none.
+                    channel.cause = match status {
+                        "BUSY" => Some(cause::BUSY),
+                        "CONGESTION" => Some(cause::CONGESTION),
+                        "CHANUNAVAIL" => Some(cause::UNREGISTERED),
+                        _ => None,
+                    };
+                }
             });
             Then::Next
         }
@@ -311,6 +320,7 @@ async fn talk(switch: &Switch, id: &str, called: &Outgoing, options: &str) -> Th
         state.assign(id, "DIALSTATUS", "ANSWER");
         state.tells_whom_it_has_called(id);
         state.answer(id);
+        state.tell_of_answer(id, &called.ids[0]);
         state.make_bridge(&bridge, None);
         state.join_bridge(id, &bridge);
         state.join_bridge(&called.ids[0], &bridge);

@@ -295,6 +295,17 @@ impl State {
         }
     }
 
+    /// What `Dial` tells the application that is subscribed to the channel which calls.
+    pub fn tell_of_answer(&self, id: &str, peer: &str) {
+        let (Some(caller), Some(peer)) = (self.channels.get(id), self.channels.get(peer)) else { return };
+        if let Some(app) = &caller.subscriber {
+            let (caller, peer) = (caller.json(), peer.json());
+            let event =
+                json!({ "type": "Dial", "dialstatus": "ANSWER", "dialstring": "", "caller": caller, "peer": peer });
+            self.tell(app, event);
+        }
+    }
+
     /// `Busy()` or `Congestion()` before an answer. `false`: nobody is told by a signal.
     pub fn refuse(&mut self, id: &str, cause: u32) -> bool {
         let Some(channel) = self.channels.get(id).filter(|channel| !channel.is_up()) else { return false };
@@ -335,7 +346,7 @@ impl State {
         if self.channels.get_mut(id).is_some_and(|channel| channel.stasis.take().is_some()) {
             self.tell_of(id, "StasisEnd", json!({}));
         }
-        if self.channels.get(id).is_some_and(|channel| channel.owner.is_some()) {
+        if self.channels.get(id).is_some_and(|channel| channel.owner.is_some() || channel.subscribed) {
             self.tell_of(id, "ChannelDestroyed", json!({ "cause": cause, "cause_txt": "" }));
         }
         let Some(channel) = self.channels.remove(id) else { return };
@@ -393,7 +404,7 @@ impl State {
         self.leave_bridge(id);
         self.tell_of(id, "StasisEnd", json!({}));
         let Some(channel) = self.channels.get_mut(id) else { return };
-        if channel.owner.is_none() {
+        if channel.owner.is_none() && !channel.subscribed {
             channel.subscriber = None;
         }
         match (channel.stasis.take().and_then(|stasis| stasis.exit), to) {
@@ -421,6 +432,11 @@ impl State {
         channel.place = Place::of("default", "s", 1);
         self.add(channel);
         receiver
+    }
+
+    /// Cause of a channel that the dialplan hangs up without one.
+    pub fn cause_of(&self, id: &str) -> u32 {
+        self.channels.get(id).and_then(|channel| channel.cause).unwrap_or(cause::NORMAL)
     }
 
     pub fn party(&self, id: &str) -> Party {

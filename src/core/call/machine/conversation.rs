@@ -112,8 +112,8 @@ impl CallMachine {
             AgentEvent::ToolCall(call) => self.on_tool_call(call, now, out),
             AgentEvent::ToolCallCancelled { call_id } => self.on_tool_call_cancelled(&call_id, now, out),
             AgentEvent::Expiring { .. } => self.expires(),
-            // The engine keeps it for the session that may come.
-            AgentEvent::Resumable { .. } | AgentEvent::Summary { .. } => {}
+            // The engine keeps it for the session that may come, or has told it.
+            AgentEvent::Resumable { .. } | AgentEvent::Summary { .. } | AgentEvent::Refused { .. } => {}
             AgentEvent::Stumbled(stumble) => out.push(Output::Note(Note::Stumbled(stumble))),
             // Counted already, or where it was heard.
             AgentEvent::Usage(_) | AgentEvent::Noise(_) => {}

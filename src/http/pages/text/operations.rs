@@ -78,9 +78,23 @@ pub const DRAIN_HELP: &str = "New callers go back to the dialplan; calls that ru
 pub const TAKE: &str = "Take calls again";
 pub const TAKING: &str = "New calls are taken.";
 pub const DRAINING: &str = "New calls are declined.";
+pub const TOKENS: &str = "Tokens of programs";
+pub const TOKENS_HELP: &str = "A program that asks the API shows a token and may do what its role may. Only hashes are kept: a token is told once, when it is made.";
+pub const ROLE: &str = "Role";
+pub const MADE: &str = "Made";
+pub const MAKE_TOKEN: &str = "Make a token";
+pub const REVOKE: &str = "Revoke";
 pub const LOG: &str = "The end of the log";
 pub const LOG_EMPTY: &str = "Nothing was logged yet.";
 pub const NEW_CALLS: &str = "New calls";
+
+pub fn token_made(name: &str) -> String {
+    format!("The token for {name}. It is not told again:")
+}
+
+pub fn token_revoked(name: &str) -> String {
+    format!("The token of {name} is revoked.")
+}
 
 /// Where a service of a pipeline stands in the configuration.
 pub fn section(section: &str) -> &str {

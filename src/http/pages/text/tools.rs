@@ -52,7 +52,7 @@ pub const BUDGET: &str = "Latency budget";
 pub const WAITS: &str = "Agent waits for it";
 pub const TOOL_VERSION: &str = "Version";
 pub const ASKED: &str = "The caller is asked";
-pub const TAKEN_FOR_PRIVATE: &str = "Its definition says public_read, but the gate takes it for a tool about a person, because of its name or its arguments: it runs for identified callers only.";
+pub const TAKEN_FOR_PRIVATE: &str = "Its access is public_read, by its definition or because that says nothing, but the gate takes it for a tool about a person, because of its name or its arguments: it runs for identified callers only.";
 pub const UNCLASSIFIED: &str = "Nobody has said what it touches, so the gate lets no call of it run: say it in its policy, or under tools in the configuration.";
 
 pub const NEW_TITLE: &str = "New declarative tool";
