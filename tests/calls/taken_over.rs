@@ -125,6 +125,7 @@ async fn a_transfer_that_nobody_answers_ends_the_call() {
     house.record().await;
 }
 
+/// The real phone hangs up when its transfer is refused.
 async fn a_transfer_to_nowhere_leaves_the_caller_with_the_agent() {
     let house = installation().await;
     let mut caller = house.caller().await;
@@ -155,6 +156,11 @@ async fn who_is_handed_to_the_agent_goes_on_with_it() {
     assert_eq!(parties(&house.record().await), [("party_changed", None)]);
 }
 
+#[test]
+fn a_transfer_to_nowhere_leaves_the_caller_with_the_agent_of_an_emulated_exchange() {
+    world::emulated(a_transfer_to_nowhere_leaves_the_caller_with_the_agent);
+}
+
 /// Only these phones have two calls.
 #[test]
 fn who_is_handed_to_the_agent_of_an_emulated_exchange_goes_on_with_it() {
@@ -170,6 +176,5 @@ crate::scenes! {
     both:
         who_is_called_by_a_transfer_takes_the_call_over_with_its_agent,
         the_agent_waits_for_a_telephone_that_rings_for_a_transfer,
-        a_transfer_that_nobody_answers_ends_the_call,
-        a_transfer_to_nowhere_leaves_the_caller_with_the_agent;
+        a_transfer_that_nobody_answers_ends_the_call;
 }

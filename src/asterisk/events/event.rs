@@ -44,6 +44,8 @@ pub(super) enum Event {
     /// The far end wants to hang up, or somebody hung up the channel; its end follows.
     ChannelHangupRequest {
         channel: String,
+        /// Asterisk ends the channel by itself, as where the dialplan does; not the far end.
+        soft: bool,
     },
     /// One key, told when it is let go.
     ChannelDtmfReceived {
@@ -113,6 +115,8 @@ struct Raw {
     args: Option<Vec<String>>,
     digit: Option<String>,
     cause: Option<u32>,
+    /// Of `ChannelHangupRequest`.
+    soft: Option<bool>,
     /// Channel of the dialplan that calls, of `Dial`; an application that calls has none.
     caller: Option<RawChannel>,
     /// Called channel of `Dial`.
@@ -177,7 +181,7 @@ impl Event {
             | Self::Busy { channel }
             | Self::DialAnswered { channel }
             | Self::Forwarded { channel, .. }
-            | Self::ChannelHangupRequest { channel }
+            | Self::ChannelHangupRequest { channel, .. }
             | Self::ChannelDtmfReceived { channel, .. }
             | Self::CallerIdChanged { channel }
             | Self::ChannelHeld { channel, .. } => Some(channel),
@@ -244,7 +248,9 @@ impl Raw {
                 Event::Ringing { channel: channel.id }
             }
             "ChannelStateChange" if channel.state.as_deref() == Some("Up") => Event::Answered { channel: channel.id },
-            "ChannelHangupRequest" => Event::ChannelHangupRequest { channel: channel.id },
+            "ChannelHangupRequest" => {
+                Event::ChannelHangupRequest { channel: channel.id, soft: self.soft.unwrap_or_default() }
+            }
             "ChannelCallerId" => Event::CallerIdChanged { channel: channel.id },
             "ChannelHold" | "ChannelUnhold" => {
                 Event::ChannelHeld { channel: channel.id, held: self.kind == "ChannelHold" }
@@ -297,7 +303,7 @@ pub fn fuzz(data: &[u8]) {
             | Event::DialAnswered { channel }
             | Event::Answered { channel }
             | Event::Forwarded { channel, .. }
-            | Event::ChannelHangupRequest { channel }
+            | Event::ChannelHangupRequest { channel, .. }
             | Event::ChannelHeld { channel, .. }
             | Event::CallerIdChanged { channel }
             | Event::ChannelDtmfReceived { channel, .. },

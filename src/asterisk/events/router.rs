@@ -215,8 +215,10 @@ impl EventRouter {
                 self.at_place(&channel, cause.map_or(AtPlace::Left, AtPlace::HungUp));
                 return self.left(&channel, Gone::Left, Some(cause));
             }
-            Event::ChannelHangupRequest { channel } => {
-                self.at_place(&channel, AtPlace::Left);
+            Event::ChannelHangupRequest { channel, soft } => {
+                if !soft {
+                    self.at_place(&channel, AtPlace::Left);
+                }
                 return self.left(&channel, Gone::Left, None);
             }
             Event::StasisEnd { channel } => return self.left(&channel, Gone::Released, None),

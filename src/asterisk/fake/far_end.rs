@@ -49,6 +49,8 @@ impl Asterisk {
     /// The dialplan hangs up on a caller who is not in our application any more.
     pub(in crate::asterisk) fn is_hung_up_on(&mut self, id: &str, cause: u32) {
         if self.channels.remove(id).is_some_and(|channel| channel.subscribed) {
+            let asked = json!({ "type": "ChannelHangupRequest", "soft": true, "cause": 16, "channel": { "id": id } });
+            self.tell(&asked);
             self.tell(&json!({ "type": "ChannelDestroyed", "cause": cause, "channel": { "id": id } }));
         }
     }

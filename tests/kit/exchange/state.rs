@@ -340,7 +340,12 @@ impl State {
             By::FarEnd => self.tell_of(id, "ChannelHangupRequest", json!({})),
             By::Cancel => self.tell_of(id, "ChannelHangupRequest", json!({ "cause": 127 })),
             By::Request => self.tell_of(id, "ChannelHangupRequest", json!({ "cause": 32 })),
-            By::Dialplan => {}
+            By::Dialplan => {
+                let runs_it = |channel: &Channel| channel.stasis.is_none() && matches!(channel.tech, Tech::Phone(_));
+                if self.channels.get(id).is_some_and(runs_it) {
+                    self.tell_of(id, "ChannelHangupRequest", json!({ "soft": true, "cause": cause::NORMAL }));
+                }
+            }
         }
         self.leave_bridge(id);
         if self.channels.get_mut(id).is_some_and(|channel| channel.stasis.take().is_some()) {
