@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 use offhook::{
     facts::CallId,
-    records::{self, Event, Record, Row, Search},
+    records::{self, Event, Record, Row, Search, party_named},
 };
 use std::{
     io::{self, Write},
@@ -303,15 +303,13 @@ fn words(event: &Event) -> Option<String> {
         Event::HalfDuplex { on: false } => "the line's echo is gone".into(),
         Event::Held { on: true } => "the caller puts the call on hold; the agent waits".into(),
         Event::Held { on: false } => "the caller takes the call up again".into(),
-        Event::PartyChanged { number, name } => {
-            let party: Vec<&str> = name.iter().chain(number).map(String::as_str).collect();
-            let party = if party.is_empty() { String::new() } else { format!(" ({})", party.join(", ")) };
-            format!("another person{party} takes the caller's place")
-        }
+        Event::PartyChanged { number, name } => match party_named(number.as_deref(), name.as_deref()) {
+            unknown if unknown.is_empty() => "another person takes the caller's place".into(),
+            party => format!("another person ({party}) takes the caller's place"),
+        },
         Event::PartyKnown { number: None, name: None } => return None,
         Event::PartyKnown { number, name } => {
-            let party: Vec<&str> = name.iter().chain(number).map(String::as_str).collect();
-            format!("that person is {}", party.join(", "))
+            format!("the person in the caller's place is known: {}", party_named(number.as_deref(), name.as_deref()))
         }
         Event::PathReplaced { why } => format!("the audio path broke ({why}); another one took its place"),
         Event::Dialling { why } => format!("another session is dialled ({why})"),

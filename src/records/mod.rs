@@ -27,7 +27,7 @@ pub use counters::RecordCounters;
 pub use deletion::{Deleted, delete};
 pub use diary::{Close, Diary};
 pub use reader::{NoWaveform, ReadError, Reader};
-pub use record::{Amendment, Cost, Counts, Ending, Entry, Event, Record, Recorded, Turn, TurnUsed, Used};
+pub use record::{Amendment, Cost, Counts, Ending, Entry, Event, Record, Recorded, Turn, TurnUsed, Used, party_named};
 pub use recording::{Listener, Recorder, RecordingCounters, Sound, Unheard, Waveform, open_recording, recording_file};
 pub use search::{NOT_NORMAL, Search, TIMES, reason, reasons, time};
 pub use speeches::Speeches;

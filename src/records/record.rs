@@ -291,6 +291,11 @@ pub enum Event {
     },
 }
 
+/// `NAME, NUMBER` of a party, as far as they are kept; empty: neither is.
+pub fn party_named(number: Option<&str>, name: Option<&str>) -> String {
+    name.into_iter().chain(number).collect::<Vec<_>>().join(", ")
+}
+
 /// What a call used at one provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Used {

@@ -5,7 +5,7 @@ pub mod operations;
 pub mod servers;
 pub mod tools;
 
-use crate::records::Event;
+use crate::records::{Event, party_named};
 use axum::http::StatusCode;
 use serde_json::{Map, Value};
 
@@ -281,12 +281,16 @@ pub fn event(event: &Event) -> Option<(&'static str, String)> {
         Event::Held { on: true } => ("plain", "The caller puts the call on hold; the agent waits.".into()),
         Event::Held { on: false } => ("plain", "The caller takes the call up again.".into()),
         Event::PartyChanged { number, name } => {
-            ("plain", format!("Another person{} takes the caller's place.", party(number.as_deref(), name.as_deref())))
+            let party = match party_named(number.as_deref(), name.as_deref()) {
+                unknown if unknown.is_empty() => unknown,
+                party => format!(" ({party})"),
+            };
+            ("plain", format!("Another person{party} takes the caller's place."))
         }
+        Event::PartyKnown { number: None, name: None } => return None,
         Event::PartyKnown { number, name } => {
-            let party = party(number.as_deref(), name.as_deref());
-            return (!party.is_empty())
-                .then(|| ("plain", format!("Their telephone system tells who they are:{party}.")));
+            let party = party_named(number.as_deref(), name.as_deref());
+            ("plain", format!("The person in the caller's place is known: {party}."))
         }
         Event::PathReplaced { why } => {
             ("trouble", format!("The audio path broke ({why}); another one took its place."))
@@ -318,12 +322,6 @@ pub fn event(event: &Event) -> Option<(&'static str, String)> {
         | Event::CallerFinished
         | Event::Typed => return None,
     })
-}
-
-/// ` (NAME, NUMBER)`, as far as they are known.
-fn party(number: Option<&str>, name: Option<&str>) -> String {
-    let known: Vec<&str> = name.into_iter().chain(number).collect();
-    if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) }
 }
 
 fn transfer_failed(reason: &str, cause: Option<u32>) -> String {
@@ -373,4 +371,23 @@ pub fn line(number: usize) -> String {
 
 pub fn seconds(ms: u64) -> String {
     if ms < 1_000 { format!("{ms} ms") } else { format!("{:.1} s", ms as f64 / 1_000.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_person_in_the_caller_s_place_is_named_as_far_as_they_are_known() {
+        let told = |event: Event| super::event(&event).map(|(_, text)| text);
+        let (number, name) = (Some("2025550111".to_owned()), Some("Carol".to_owned()));
+        let changed = |number: &Option<String>, name: &Option<String>| {
+            told(Event::PartyChanged { number: number.clone(), name: name.clone() }).unwrap()
+        };
+        assert_eq!(changed(&None, &None), "Another person takes the caller's place.");
+        assert_eq!(changed(&number, &name), "Another person (Carol, 2025550111) takes the caller's place.");
+        let known = told(Event::PartyKnown { number, name: None });
+        assert_eq!(known.as_deref(), Some("The person in the caller's place is known: 2025550111."));
+        assert_eq!(told(Event::PartyKnown { number: None, name: None }), None);
+    }
 }
