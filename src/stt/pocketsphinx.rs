@@ -56,6 +56,11 @@ const WORDS_BYTES_MAX: usize = 64 << 10;
 const LEVEL: f32 = 800.0;
 /// 20 ms.
 const FRAME_SAMPLES: usize = 160;
+/// Power of the caller's sounds, as a part of that of their voice, below which sound is somebody's behind them: a tenth, 10 dB.
+/// Phrases are heard in it before and after the caller's own.
+const BESIDE: f32 = 0.1;
+/// Frames around a louder one that are the caller's whatever their power: 120 ms, for the ends of words.
+const ENDS_FRAMES: usize = 6;
 /// Whatever is quieter than that by more is no voice: noise at the level of a voice is taken for one of the phrases.
 const GAIN_MAX: f32 = 16.0;
 /// The largest sample of the noise. Between what a telephone carries and its mirror there is nothing at all, which the model
@@ -238,27 +243,40 @@ impl Recognizer {
 
 /// Telephone sound as the model understands it: 16 kHz, 16 bits. `None` if nobody speaks.
 fn for_the_model(samples: &[i16]) -> Option<Vec<u8>> {
-    let gain = gain(samples)?;
+    let power = |frame: &[i16]| frame.iter().map(|&s| f32::from(s).powi(2)).sum::<f32>() / frame.len() as f32;
+    let powers: Vec<f32> = samples.chunks(FRAME_SAMPLES).map(power).collect();
+    let voice = voice(&powers)?;
+    let gain = LEVEL / voice.sqrt();
     // The same for the same words, so that these are always understood alike.
     let mut random = 1_u32;
     let mut noise = move || {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (random >> 16) as i16 % NOISE
     };
-    let louder = |sample: &i16| [(f32::from(*sample) * gain) as i16, 0];
-    let noisy = samples.iter().flat_map(louder).map(|sample| sample.saturating_add(noise()));
+    let frames = samples.chunks(FRAME_SAMPLES).zip(callers(&powers, voice));
+    let louder = frames.flat_map(|(frame, is_caller)| {
+        let gain = if is_caller { gain } else { 0.0 };
+        frame.iter().flat_map(move |sample| [(f32::from(*sample) * gain) as i16, 0])
+    });
+    let noisy = louder.map(|sample| sample.saturating_add(noise()));
     Some(noisy.flat_map(i16::to_le_bytes).collect())
 }
 
-/// What brings the voice among these to its [`LEVEL`].
-fn gain(samples: &[i16]) -> Option<f32> {
-    let power = |frame: &[i16]| frame.iter().map(|&s| f32::from(s).powi(2)).sum::<f32>() / frame.len() as f32;
-    let powers: Vec<f32> = samples.chunks(FRAME_SAMPLES).map(power).collect();
+/// Mean power of the voice in frames of these powers.
+fn voice(powers: &[f32]) -> Option<f32> {
     let most = powers.iter().copied().fold(0.0, f32::max);
     // Pauses have no say.
-    let voiced: Vec<f32> = powers.into_iter().filter(|power| *power > most / 100.0).collect();
-    let level = (voiced.iter().sum::<f32>() / voiced.len() as f32).sqrt();
-    (level >= LEVEL / GAIN_MAX).then_some(LEVEL / level)
+    let voiced: Vec<f32> = powers.iter().copied().filter(|power| *power > most / 100.0).collect();
+    let voice = voiced.iter().sum::<f32>() / voiced.len() as f32;
+    (voice.sqrt() >= LEVEL / GAIN_MAX).then_some(voice)
+}
+
+/// Whether each of these frames is the caller's; the others are of whoever is behind them.
+fn callers(powers: &[f32], voice: f32) -> impl Iterator<Item = bool> {
+    (0..powers.len()).map(move |at| {
+        let around = &powers[at.saturating_sub(ENDS_FRAMES)..powers.len().min(at + ENDS_FRAMES + 1)];
+        around.iter().any(|power| *power > voice * BESIDE)
+    })
 }
 
 #[cfg(test)]
