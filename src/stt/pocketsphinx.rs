@@ -56,9 +56,13 @@ const WORDS_BYTES_MAX: usize = 64 << 10;
 const LEVEL: f32 = 800.0;
 /// 20 ms.
 const FRAME_SAMPLES: usize = 160;
-/// Power of the caller's sounds, as a part of that of their voice, below which sound is somebody's behind them: a tenth, 10 dB.
-/// Phrases are heard in it before and after the caller's own.
-const BESIDE: f32 = 0.1;
+/// Power of sound that is somebody's behind the caller, as a part of that of the caller's vowels: at most this, 8 dB below them. Phrases
+/// are heard in it before and after the caller's own.
+const BEHIND_MAX: f32 = 0.16;
+/// The loudest frames of a turn, which may be a door that slams rather than a voice: 120 ms.
+const SLAM_FRAMES: usize = 6;
+/// The next loudest, which are the caller's vowels: 200 ms.
+const VOWEL_FRAMES: usize = 10;
 /// Frames around a louder one that are the caller's whatever their power: 120 ms, for the ends of words.
 const ENDS_FRAMES: usize = 6;
 /// Whatever is quieter than that by more is no voice: noise at the level of a voice is taken for one of the phrases.
@@ -243,8 +247,7 @@ impl Recognizer {
 
 /// Telephone sound as the model understands it: 16 kHz, 16 bits. `None` if nobody speaks.
 fn for_the_model(samples: &[i16]) -> Option<Vec<u8>> {
-    let power = |frame: &[i16]| frame.iter().map(|&s| f32::from(s).powi(2)).sum::<f32>() / frame.len() as f32;
-    let powers: Vec<f32> = samples.chunks(FRAME_SAMPLES).map(power).collect();
+    let powers = powers(samples);
     let voice = voice(&powers)?;
     let gain = LEVEL / voice.sqrt();
     // The same for the same words, so that these are always understood alike.
@@ -253,13 +256,18 @@ fn for_the_model(samples: &[i16]) -> Option<Vec<u8>> {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (random >> 16) as i16 % NOISE
     };
-    let frames = samples.chunks(FRAME_SAMPLES).zip(callers(&powers, voice));
+    let frames = samples.chunks(FRAME_SAMPLES).zip(callers(&powers));
     let louder = frames.flat_map(|(frame, is_caller)| {
         let gain = if is_caller { gain } else { 0.0 };
         frame.iter().flat_map(move |sample| [(f32::from(*sample) * gain) as i16, 0])
     });
     let noisy = louder.map(|sample| sample.saturating_add(noise()));
     Some(noisy.flat_map(i16::to_le_bytes).collect())
+}
+
+fn powers(samples: &[i16]) -> Vec<f32> {
+    let power = |frame: &[i16]| frame.iter().map(|&s| f32::from(s).powi(2)).sum::<f32>() / frame.len() as f32;
+    samples.chunks(FRAME_SAMPLES).map(power).collect()
 }
 
 /// Mean power of the voice in frames of these powers.
@@ -272,10 +280,15 @@ fn voice(powers: &[f32]) -> Option<f32> {
 }
 
 /// Whether each of these frames is the caller's; the others are of whoever is behind them.
-fn callers(powers: &[f32], voice: f32) -> impl Iterator<Item = bool> {
+fn callers(powers: &[f32]) -> impl Iterator<Item = bool> {
+    let mut loudest = powers.to_vec();
+    loudest.sort_by(|one, other| other.total_cmp(one));
+    let vowels = loudest.iter().skip(SLAM_FRAMES).take(VOWEL_FRAMES);
+    let (count, sum) = vowels.fold((0.0_f32, 0.0), |(count, sum), power| (count + 1.0, sum + power));
+    let behind = BEHIND_MAX * sum / count.max(1.0);
     (0..powers.len()).map(move |at| {
         let around = &powers[at.saturating_sub(ENDS_FRAMES)..powers.len().min(at + ENDS_FRAMES + 1)];
-        around.iter().any(|power| *power > voice * BESIDE)
+        around.iter().any(|power| *power > behind)
     })
 }
 
@@ -323,12 +336,31 @@ mod tests {
 
     #[test]
     fn a_voice_is_brought_to_one_level_whatever_its_pauses_and_a_room_is_none() {
-        let voice = |level: i16| [vec![level; 1_600], vec![0; 4_800], vec![-level; 1_600]].concat();
+        let spoken = |level: i16| [vec![level; 1_600], vec![0; 4_800], vec![-level; 1_600]].concat();
+        let level_of = |samples: &[i16]| voice(&powers(samples)).map(f32::sqrt);
         for level in [50, 250, 800, 8_000, i16::MAX] {
-            let louder = gain(&voice(level)).expect("a voice") * f32::from(level);
-            assert!((louder - LEVEL).abs() < 1.0, "{level}: {louder}");
+            let found = level_of(&spoken(level)).expect("a voice");
+            assert!((found - f32::from(level)).abs() < 1.0, "{level}: {found}");
+            let louder = for_the_model(&spoken(level)).expect("a voice");
+            let first = f32::from(i16::from_le_bytes([louder[0], louder[1]]));
+            assert!((first - LEVEL).abs() <= f32::from(NOISE), "{level}: {first}");
         }
-        assert_eq!([gain(&voice(49)), gain(&[0; 160]), gain(&[])], [None; 3]);
+        assert_eq!([level_of(&spoken(49)), level_of(&[0; 160]), level_of(&[])], [None; 3]);
+    }
+
+    #[test]
+    fn voices_behind_the_caller_are_silent_for_the_model_and_ends_of_words_are_not() {
+        let (caller, behind, end) = (vec![800; 4_000], vec![200; 4_000], vec![200; 800]);
+        let heard = callers(&powers(&[behind.clone(), caller, end, behind].concat())).collect::<Vec<_>>();
+        let at = |sample: usize| heard[sample / FRAME_SAMPLES];
+        assert_eq!([at(0), at(4_400), at(7_900), at(8_600), at(12_000)], [false, true, true, true, false]);
+    }
+
+    #[test]
+    fn a_door_that_slams_beside_a_caller_takes_no_word_of_theirs() {
+        let (caller, slam) = (vec![800; 2_400], vec![10_000; 800]);
+        let heard: Vec<bool> = callers(&powers(&[caller.clone(), vec![0; 4_000], slam, caller].concat())).collect();
+        assert!(heard[..15].iter().chain(&heard[45..]).all(|is_caller| *is_caller), "{heard:?}");
     }
 
     /// One whose program is a script.
