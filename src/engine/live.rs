@@ -333,6 +333,12 @@ impl Entered {
         if let Some(running) = self.calls.lock().live.get_mut(&self.id) {
             running.floor(note);
             running.tell(at, note);
+            if let Note::PartyChanged(party) | Note::PartyKnown(party) = note
+                && let Some(parties) = &mut running.parties
+            {
+                parties.caller_number.clone_from(party.number.reveal());
+                parties.caller_name.clone_from(party.name.reveal());
+            }
         }
         self.update(|call| {
             call.phase = phase;

@@ -20,6 +20,8 @@ use tokio::time::sleep;
 const TALKS: &str = "- tone: { hertz: 440, for: 2s }\n- listen: {}\n- tone: { hertz: 440, for: 60s }";
 const IMPATIENT: &str = "    no_input: { after: 2s, prompts: 0 }\n";
 
+const TOKEN: &str = "a token for programs";
+
 struct Installation {
     asterisk: Asterisk,
     offhook: Offhook,
@@ -30,9 +32,10 @@ async fn installation() -> Installation {
     let records = TempDir::with_prefix("offhook-taken-over-").expect("a temporary directory");
     let asterisk = Asterisk::start(Options::default()).await;
     let place = Place::free();
-    let attached = place.yaml(Some(&asterisk));
+    let attached = place.yaml_with(&asterisk, TOKEN);
     let kept = format!("records: {{ directory: \"{}\" }}\n", records.path().display());
-    let offhook = Offhook::start(place, &format!("{attached}{kept}{}", agent(TALKS, IMPATIENT))).await;
+    let mut offhook = Offhook::start(place, &format!("{attached}{kept}{}", agent(TALKS, IMPATIENT))).await;
+    offhook.ask_with(TOKEN);
     offhook.wait_ready(true).await;
     Installation { asterisk, offhook, records }
 }
@@ -83,13 +86,15 @@ async fn who_is_called_by_a_transfer_takes_the_call_over_with_its_agent() {
 }
 
 /// The emulated exchange tells that number as Asterisk's `Dial()` tells a Local channel whom it has called.
-async fn a_record_tells_who_has_taken_the_call_over() {
+async fn a_record_and_the_live_view_tell_who_has_taken_the_call_over() {
     let house = installation().await;
     let mut ann = Phone::listen(tone(CALLER_HZ, ms(1_000))).await;
     let mut caller = house.caller().await;
     let extension = format!("8{}", ann.port());
     caller.transfer(house.asterisk.sip_port(), &extension).await;
     ann.wait_to_hear(AGENT_HZ, ms(1_000), SOON).await;
+    let is_with_ann = |live: &Value| live.to_string().contains(&format!(r#""caller_number":"{extension}""#));
+    house.offhook.wait_answer("api/v1/live", is_with_ann, SOON).await;
     ann.hang_up().await;
     let record = house.record().await;
     assert_eq!(parties(&record).last(), Some(&("party_known", Some(&*extension))));
@@ -168,8 +173,8 @@ fn who_is_handed_to_the_agent_of_an_emulated_exchange_goes_on_with_it() {
 }
 
 #[test]
-fn a_record_tells_who_has_taken_the_call_over_on_an_emulated_exchange() {
-    world::emulated(a_record_tells_who_has_taken_the_call_over);
+fn a_record_and_the_live_view_tell_who_has_taken_the_call_over_on_an_emulated_exchange() {
+    world::emulated(a_record_and_the_live_view_tell_who_has_taken_the_call_over);
 }
 
 crate::scenes! {

@@ -36,6 +36,11 @@ pub fn record(who: &Who, mut record: Record) -> Record {
         ] {
             *private = None;
         }
+        for entry in &mut record.entries {
+            if let Event::PartyChanged { number, name } | Event::PartyKnown { number, name } = &mut entry.event {
+                (*number, *name) = (None, None);
+            }
+        }
     }
     record
 }

@@ -11,6 +11,8 @@ use std::collections::BTreeSet;
 
 pub const WORDS: &str = "Zanzibar and nowhere else";
 const NUMBER: &str = "+15550199";
+/// Number of another party, who has taken the caller's place.
+const PARTY: &str = "+15550123";
 
 pub fn record(number: u32) -> Record {
     let said = |speaker: &str, text: &str| Event::Said { speaker: speaker.into(), text: text.into() };
@@ -27,6 +29,8 @@ pub fn record(number: u32) -> Record {
         Event::CallerFinished,
         Event::FalseAlarm { why: "backchannel".into() },
         Event::Tool { audit },
+        Event::PartyChanged { number: Some(PARTY.into()), name: Some("Grace Hopper".into()) },
+        Event::PartyKnown { number: Some(PARTY.into()), name: Some("Grace Hopper".into()) },
     ];
     let began: jiff::Timestamp = "2026-11-20T10:00:00Z".parse().unwrap();
     Record {
@@ -152,7 +156,7 @@ async fn viewers_see_figures_and_nothing_private() {
     ] {
         let answer = get(&desk, &viewer, &path).await;
         assert_eq!(answer.status, StatusCode::OK, "{path}");
-        for private in ["Zanzibar", NUMBER, "7123", "Byron", "alert(1)"] {
+        for private in ["Zanzibar", NUMBER, PARTY, "Hopper", "7123", "Byron", "alert(1)"] {
             assert!(!answer.text.contains(private), "{private} at {path}");
         }
     }
