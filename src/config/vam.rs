@@ -23,6 +23,8 @@ const LANGUAGE_BYTES_MAX: usize = 35;
 pub struct VamConfig {
     pub bind: SocketAddr,
     pub tokens: Vec<SecretString>,
+    /// Of clients that are believed who their callers are.
+    pub trusted_tokens: Vec<SecretString>,
     pub tls: Option<VamTls>,
     /// Where registrations are kept.
     pub registrations: PathBuf,
@@ -99,7 +101,12 @@ impl VamConfig {
             Some(McpTransport::Stdio { env, .. }) => Some(env.values()),
             _ => None,
         });
-        self.tokens.iter().chain(envs.flatten()).map(|secret| secret.expose_secret()).collect()
+        self.tokens
+            .iter()
+            .chain(&self.trusted_tokens)
+            .chain(envs.flatten())
+            .map(|secret| secret.expose_secret())
+            .collect()
     }
 }
 
@@ -118,9 +125,14 @@ impl Resolver<'_> {
         let usual = values::duration(defaults::VAM_ACTION_TIMEOUT).unwrap_or_default();
         let number =
             |written: Option<u64>, default: u64| usize::try_from(written.unwrap_or(default)).unwrap_or(usize::MAX);
+        let mut known = BTreeSet::new();
+        let mut tokens = |resolver: &mut Self, written: Option<Vec<Option<String>>>, key: &str| {
+            resolver.vam_tokens(written.unwrap_or_default(), &at.key(key), &mut known)
+        };
         VamConfig {
             bind,
-            tokens: self.vam_tokens(raw.tokens.unwrap_or_default(), &at.key("tokens")),
+            tokens: tokens(self, raw.tokens, "tokens"),
+            trusted_tokens: tokens(self, raw.trusted_tokens, "trusted_tokens"),
             tls,
             registrations: self.beside(&raw.registrations.unwrap_or_else(|| defaults::VAM_REGISTRATIONS.into())),
             allowed_hosts: self.vam_hosts(raw.allowed_hosts.unwrap_or_default(), &at.key("allowed_hosts")),
@@ -181,9 +193,8 @@ impl Resolver<'_> {
         VamTls { certificate: file(raw.certificate, "certificate"), key: file(raw.key, "key") }
     }
 
-    fn vam_tokens(&mut self, raw: Vec<Option<String>>, path: &Path) -> Vec<SecretString> {
+    fn vam_tokens(&mut self, raw: Vec<Option<String>>, path: &Path, known: &mut BTreeSet<String>) -> Vec<SecretString> {
         let mut tokens = Vec::new();
-        let mut known = BTreeSet::new();
         for (index, token) in raw.into_iter().enumerate() {
             let Some(token) = token else { continue };
             let place = path.index(index);
@@ -194,7 +205,7 @@ impl Resolver<'_> {
                 let hint = "letters, digits and signs of ASCII, without blanks";
                 self.problem(&place, "cannot be sent as a bearer token", Some(hint.into()));
             } else if !known.insert(token.clone()) {
-                self.problem(&place, "is in the list already", None);
+                self.problem(&place, "is a token already", None);
             }
             tokens.push(token.into());
         }

@@ -12,7 +12,7 @@ use super::{
     generation::Generation,
     line::{ByAri, Line, Places},
     live::{Doors, Seat, Shown},
-    opening,
+    opening::{self, Told},
     outside::Outside,
     post::Post,
     story::Story,
@@ -144,9 +144,9 @@ pub(super) fn walk_in(shared: &Arc<Shared>, walk_in: WalkIn) {
         let format = walk_in.leg.format;
         let began = Instant::now();
         let transport = Transport::AudioSocket.label();
-        let (said, place) = (Redacted::default(), None);
+        let told = Told::default();
         let peer = Some(walk_in.id.to_string());
-        let start = Start { facts, transport, peer, format, began, seat, transfers: false, written: None, said, place };
+        let start = Start { facts, transport, peer, format, began, seat, transfers: false, written: None, told };
         let counters = Arc::clone(shared.media.counters());
         run(shared, generation, granted, start, || Line::walk_in(walk_in.leg, counters)).await;
     });
@@ -170,11 +170,11 @@ pub(super) async fn converse(shared: Arc<Shared>, context: String) -> Result<Cal
     let granted = grant(&generation, wish).map_err(|_| NoConversation::NoSuchContext)?;
     let id = CallId::random();
     let facts = CallFacts::new(id, &granted.context.name, &granted.provider_name);
-    let (format, began, said, place) = (granted.audio.format, Instant::now(), Redacted::default(), None);
+    let (format, began, told) = (granted.audio.format, Instant::now(), Told::default());
     let (entered, is_live) = oneshot::channel();
     let (transport, written) = (WRITTEN, Some(entered));
     let peer = None;
-    let start = Start { facts, transport, peer, format, began, seat, transfers: false, written, said, place };
+    let start = Start { facts, transport, peer, format, began, seat, transfers: false, written, told };
     shared.calls.clone().spawn(async move {
         run(shared, generation, granted, start, || Line::written(format)).await;
     });
@@ -198,11 +198,12 @@ pub(super) async fn stream(shared: Arc<Shared>, agreed: Agreed) -> Option<Ends> 
     let granted = grant(&generation, wish).ok()?;
     let mut facts = CallFacts::new(CallId::random(), &granted.context.name, &granted.provider_name);
     (facts.caller_number, facts.residency) = (agreed.caller.clone(), agreed.residency);
-    let (format, began, said, place) = (agreed.format, Instant::now(), Redacted::default(), None);
+    let (format, began) = (agreed.format, Instant::now());
+    let told = Told { authorization: agreed.authorization, ..Told::default() };
     // The client's own choice: a UUID is nobody's number.
     let session: Option<uuid::Uuid> = agreed.session_id.parse().ok();
     let (transport, peer, written) = (STREAMED, session.map(|id| id.to_string()), None);
-    let start = Start { facts, transport, peer, format, began, seat, transfers: false, written, said, place };
+    let start = Start { facts, transport, peer, format, began, seat, transfers: false, written, told };
     let (line, ends, cues) = Line::streamed();
     let known = shared.vam.as_ref().map(|vam| vam.actions.know(start.facts.id, &agreed, cues));
     shared.calls.clone().spawn(async move {
@@ -264,9 +265,9 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, mut ar
         residency: Residency::Any,
     };
     let (transport, format) = (granted.audio.transport.label(), granted.audio.format);
-    let (said, place) = (variables.into(), arrival.place.clone());
+    let told = Told { variables: variables.into(), place: arrival.place.clone(), authorization: None };
     let peer = Some(arrival.registration.caller().to_owned());
-    let start = Start { facts, transport, peer, format, began, seat, transfers: true, written: None, said, place };
+    let start = Start { facts, transport, peer, format, began, seat, transfers: true, written: None, told };
     let call = ByAri {
         plan: Plan::new(start.facts.id, arrival.answered, granted.audio, &generation.config.media),
         times_out,
@@ -318,10 +319,7 @@ struct Start {
     transfers: bool,
     /// The caller writes; told when the call can be seen.
     written: Option<oneshot::Sender<()>>,
-    /// The channel's variables.
-    said: Redacted<BTreeMap<String, String>>,
-    /// The context of the dialplan that the caller came from.
-    place: Option<String>,
+    told: Told,
 }
 
 /// Passes over a provider that fails, where its context has another one. Returns all that may speak, in order.
@@ -363,7 +361,7 @@ async fn live(
     start: Start,
     line: impl FnOnce() -> Line,
 ) -> Option<SentAway> {
-    let Start { mut facts, transport, peer, format, began, seat, transfers, written: begun, said, place } = start;
+    let Start { mut facts, transport, peer, format, began, seat, transfers, written: begun, told } = start;
     let written = begun.is_some();
     let order = choose(shared, &generation, &mut granted, &mut facts);
     let span = call_span(&facts);
@@ -398,7 +396,7 @@ async fn live(
     let greeting = granted.greeting.as_deref().map(|greeting| prompt::fill(greeting, &facts));
     let traits = granted.provider.traits();
     let identify = &granted.context.policy.identify;
-    let mut opening = opening::opening(&facts, traits, identify, said.reveal(), place.as_deref());
+    let mut opening = opening::opening(&facts, traits, identify, &told);
     if let Some(tenant) = granted.context.tenant.as_ref().and_then(|tenant| generation.config.tenants.get(tenant)) {
         opening.memory.tenant.clone_from(&tenant.memory);
     }
@@ -460,7 +458,7 @@ async fn live(
             session,
             generation: &generation,
             format,
-            variables: said,
+            variables: told.variables,
             transfers,
             succession,
             outside,

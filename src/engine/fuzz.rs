@@ -3,7 +3,7 @@
 use super::{
     admission::{Wish, grant},
     generation::Generation,
-    opening,
+    opening::{self, Told},
     workshop::Workshop,
 };
 use crate::{
@@ -65,8 +65,12 @@ pub fn fuzz(data: &[u8]) {
     let _ = prompt::fill(&text, &facts);
 
     let identify = Identify { pin_variable: Some("PIN".into()), trusted_contexts: vec!["from-bank".into()] };
-    let stranger = opening::opening(&facts, AgentTraits::PLAIN, &identify, &variables, Some("from-outside"));
+    let opened = |place: &str| {
+        let told = Told { variables: variables.clone().into(), place: Some(place.into()), authorization: None };
+        opening::opening(&facts, AgentTraits::PLAIN, &identify, &told)
+    };
+    let stranger = opened("from-outside");
     assert_eq!(stranger.authorization, None, "whoever comes from elsewhere is believed nothing");
-    let known = opening::opening(&facts, AgentTraits::PLAIN, &identify, &variables, Some("from-bank"));
+    let known = opened("from-bank");
     assert!(known.authorization.is_none_or(|state| state <= AuthState::Validated));
 }

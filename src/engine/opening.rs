@@ -21,6 +21,17 @@ pub(super) const USER: &str = "AI_USER";
 /// A customer record is a few kilobytes; Asterisk's own lines end at 8 KiB.
 const USER_BYTES_MAX: usize = 8 * 1024;
 
+/// What others than the caller say of the caller.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Of the caller's channel.
+    pub variables: Redacted<BTreeMap<String, String>>,
+    /// Context of the dialplan in which the caller was.
+    pub place: Option<String>,
+    /// By a VAM client that is believed.
+    pub authorization: Option<AuthState>,
+}
+
 /// Variables whose names the configuration chooses.
 pub(super) fn variables(config: &Config) -> Vec<String> {
     let pins = config.contexts.values().filter_map(|context| context.policy.identify.pin_variable.clone());
@@ -30,19 +41,13 @@ pub(super) fn variables(config: &Config) -> Vec<String> {
     names
 }
 
-/// `place` is the context of the dialplan in which the caller was.
-pub(super) fn opening(
-    facts: &CallFacts,
-    traits: AgentTraits,
-    identify: &Identify,
-    variables: &BTreeMap<String, String>,
-    place: Option<&str>,
-) -> Opening {
+pub(super) fn opening(facts: &CallFacts, traits: AgentTraits, identify: &Identify, told: &Told) -> Opening {
+    let (variables, place) = (told.variables.reveal(), told.place.as_deref());
     let text = |name: &str| variables.get(name).map(|value| value.trim()).filter(|value| !value.is_empty());
     Opening {
         session: client_id(facts.id, wall_clock::now()),
         caller_known: facts.caller_number.reveal().is_some(),
-        authorization: text(AUTHORIZATION).and_then(|written| believed(written, identify, place)),
+        authorization: told.authorization.or_else(|| believed(text(AUTHORIZATION)?, identify, place)),
         pin: pin(identify, variables),
         memory: Memory { user: text(USER).map(user).unwrap_or_default(), ..Memory::default() },
         answers: traits.answer_limits(),
@@ -141,7 +146,8 @@ mod tests {
 
     fn opened(traits: AgentTraits, variables: &BTreeMap<String, String>) -> Opening {
         let facts = CallFacts::new(crate::facts::CallId::random(), "a", "a");
-        opening(&facts, traits, &identify(), variables, None)
+        let told = Told { variables: variables.clone().into(), ..Told::default() };
+        opening(&facts, traits, &identify(), &told)
     }
 
     const TRAITS: AgentTraits =

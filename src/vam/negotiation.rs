@@ -3,6 +3,7 @@
 
 use super::{
     residency,
+    serve::Standing,
     wire::{
         AudioCodec, AudioProfile, DataResidency, ModelPreference, SessionCapabilities, SessionInitRequest,
         SessionInitResponse, SessionStatus, now,
@@ -11,6 +12,7 @@ use super::{
 use crate::{
     audio::{Format, opus},
     config::{Residency, VamSessions, vam::is_language},
+    gate::AuthState,
     redact::Redacted,
 };
 use serde_json::Value;
@@ -25,6 +27,8 @@ const TEXT_BYTES_MAX: usize = 4_096;
 const CALLER_CHARS_MAX: usize = 64;
 /// Names the context that answers.
 const CONTEXT: &str = "context";
+/// What the client knows of the caller.
+const AUTHORIZATION: &str = "authorization";
 /// A list of addresses, as JSON.
 const ACTION_SERVERS: &str = "action_servers";
 /// Action servers that one session may bring: each is asked while its client waits.
@@ -46,6 +50,8 @@ pub struct Agreed {
     pub caller: Redacted<Option<String>>,
     /// Where what is said may go.
     pub residency: Residency,
+    /// Of the caller, by a client that is believed.
+    pub authorization: Option<AuthState>,
     /// The client runs actions itself.
     pub executes: bool,
     pub(super) codec: AudioCodec,
@@ -63,6 +69,7 @@ impl Agreed {
             format: Format::SLIN8,
             caller: Redacted::new(None),
             residency,
+            authorization: None,
             executes: true,
             codec: AudioCodec::Pcm8k16,
             uris: Vec::new(),
@@ -75,8 +82,8 @@ pub(super) struct Surroundings<'a> {
     pub sessions: &'a VamSessions,
     /// The operator's word, below which no session goes.
     pub floor: Residency,
-    /// Where the client says it may come in.
-    pub is_token: bool,
+    /// By the token that the client shows; `None`: it is not known.
+    pub standing: Option<Standing>,
     pub knows_context: &'a dyn Fn(&str) -> bool,
 }
 
@@ -96,9 +103,9 @@ pub(super) fn negotiate(
             ..Default::default()
         })
     };
-    if !around.is_token {
+    let Some(standing) = around.standing else {
         return Err(refused(SessionStatus::AuthFailed, "auth_token: is not known"));
-    }
+    };
     check(&request).map_err(|why| refused(SessionStatus::Rejected, why))?;
     let residency = may_be_here(request.data_residency, around.sessions.hosted);
     let residency = residency.map_err(|why| refused(SessionStatus::DataResidencyViolation, why))?;
@@ -115,6 +122,7 @@ pub(super) fn negotiate(
     let primary = primary.map_err(|why| refused(SessionStatus::LanguageUnsupported, why))?;
     degraded.extend(preferences(&request));
     let capabilities = capabilities(request.requested_capabilities.unwrap_or_default(), &mut degraded);
+    let authorization = authorization(&request, standing, &mut degraded);
     let uris = action_servers(request.metadata.get(ACTION_SERVERS).map_or("", String::as_str), &mut degraded);
     let status = if degraded.is_empty() { SessionStatus::Ok } else { SessionStatus::Degraded };
     let caller = Some(request.caller_id.chars().filter(|c| !c.is_control()).take(CALLER_CHARS_MAX).collect::<String>());
@@ -125,6 +133,7 @@ pub(super) fn negotiate(
         caller: caller.filter(|caller| !caller.is_empty()).into(),
         // The stricter of both holds.
         residency: residency.max(around.floor),
+        authorization,
         executes: capabilities.action_execution,
         uris,
         codec,
@@ -177,6 +186,15 @@ fn may_be_here(asked: i32, hosted: Residency) -> Result<Residency, &'static str>
         return Ok(rule);
     }
     Err("data_residency: this gateway does not promise to keep what is said there")
+}
+
+/// Authorization of the caller. A client that is not believed is told that its word does not count.
+fn authorization(request: &SessionInitRequest, standing: Standing, degraded: &mut Vec<String>) -> Option<AuthState> {
+    let said = request.metadata.get(AUTHORIZATION)?;
+    let state = AuthState::parse(said).filter(|state| *state <= AuthState::Validated);
+    let believed = state.filter(|_| standing == Standing::Trusted);
+    degraded.extend(believed.is_none().then(|| format!("metadata.{AUTHORIZATION}")));
+    believed
 }
 
 fn context(request: &SessionInitRequest, around: &Surroundings) -> Option<String> {
@@ -306,7 +324,7 @@ pub fn fuzz(data: &[u8]) {
     let around = Surroundings {
         sessions: &sessions,
         floor: Residency::Any,
-        is_token: true,
+        standing: Some(Standing::Known),
         knows_context: &|name| name == "front",
     };
     let brings = SessionInitRequest {
@@ -323,7 +341,7 @@ pub fn fuzz(data: &[u8]) {
                     agreed.caller.reveal().as_ref().is_none_or(|caller| caller.chars().count() <= CALLER_CHARS_MAX)
                 );
                 let degraded = &answer.degraded_capabilities;
-                assert!(degraded.len() <= NAMED_MAX + 8, "{degraded:?}");
+                assert!(degraded.len() <= NAMED_MAX + 9, "{degraded:?}");
                 let host = |name: &String| !name.contains(['/', '?', '@', '#']);
                 assert!(degraded.iter().all(host), "{degraded:?}");
                 assert_eq!(answer.status() == SessionStatus::Ok, degraded.is_empty());
@@ -371,7 +389,15 @@ mod tests {
         let sessions = VamSessions { languages, ..sessions(Residency::IndiaOnly) };
         let knows_context = |name: &str| ["front", "back"].contains(&name);
         let floor = Residency::Any;
-        negotiate(request, &Surroundings { sessions: &sessions, floor, is_token: true, knows_context: &knows_context })
+        negotiate(
+            request,
+            &Surroundings {
+                sessions: &sessions,
+                floor,
+                standing: Some(Standing::Known),
+                knows_context: &knows_context,
+            },
+        )
     }
 
     fn status_of(change: impl FnOnce(&mut SessionInitRequest)) -> SessionStatus {
@@ -503,7 +529,12 @@ mod tests {
             [DataResidency::Any, DataResidency::IndiaOnly, DataResidency::OnPrem].map(|asked| {
                 let session_id = Uuid::new_v4().to_string();
                 let request = SessionInitRequest { session_id, data_residency: asked.into(), ..Default::default() };
-                let around = Surroundings { sessions: &sessions, floor, is_token: true, knows_context: &|_| true };
+                let around = Surroundings {
+                    sessions: &sessions,
+                    floor,
+                    standing: Some(Standing::Known),
+                    knows_context: &|_| true,
+                };
                 negotiate(request, &around).unwrap().0.residency
             })
         };

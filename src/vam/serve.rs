@@ -166,9 +166,19 @@ impl Prepared {
 pub(super) struct Door {
     /// Hashes, so that all comparisons take the same time whatever the lengths.
     tokens: Arc<[[u8; 32]]>,
+    /// Hashes of the tokens of [`Standing::Trusted`].
+    trusted: Arc<[[u8; 32]]>,
     /// Wrong tokens of each network.
     guesses: Arc<Rates<IpAddr>>,
     counters: VamCounters,
+}
+
+/// What a token says of who shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    Known,
+    /// A client that is believed who its callers are.
+    Trusted,
 }
 
 /// Why a token does not let in.
@@ -183,14 +193,16 @@ impl Door {
     pub fn new(config: &VamConfig, counters: VamCounters) -> Self {
         let hash = |token: &secrecy::SecretString| Sha256::digest(token.expose_secret()).into();
         let guesses = Arc::new(Rates::new(GUESSES, GUESSES_PER_SECOND, NETWORKS_MAX));
-        Self { tokens: config.tokens.iter().map(hash).collect(), guesses, counters }
+        let (tokens, trusted) = (&config.tokens, &config.trusted_tokens);
+        let hashes = |tokens: &[secrecy::SecretString]| tokens.iter().map(hash).collect();
+        Self { tokens: hashes(tokens), trusted: hashes(trusted), guesses, counters }
     }
 
     /// Looks at the token that came on a connection, and has the connection known if it is right.
     ///
     /// # Errors
     /// It is not, or its network has guessed too often. A connection that is known is not held to what others of its network do.
-    pub fn admit(&self, token: Option<&str>, connection: Option<&Arc<ConnectionEntry>>) -> Result<(), NoEntry> {
+    pub fn admit(&self, token: Option<&str>, connection: Option<&Arc<ConnectionEntry>>) -> Result<Standing, NoEntry> {
         let slowed = connection.filter(|connection| !connection.is_known()).map(|connection| connection.network());
         if let Some(network) = slowed
             && self.guesses.take(network, Instant::now()).is_err()
@@ -198,23 +210,29 @@ impl Door {
             self.counters.guesses_refused.inc();
             return Err(NoEntry::TooMany);
         }
-        if !token.is_some_and(|token| self.knows(token)) {
+        let Some(standing) = token.and_then(|token| self.knows(token)) else {
             self.counters.unauthenticated.inc();
             return Err(NoEntry::Unknown);
-        }
+        };
         if let Some(network) = slowed {
             self.guesses.give_back(network);
         }
         if let Some(connection) = connection {
             connection.know();
         }
-        Ok(())
+        Ok(standing)
     }
 
     /// Looks at every token, so that time tells nothing about which is nearly right.
-    fn knows(&self, token: &str) -> bool {
+    fn knows(&self, token: &str) -> Option<Standing> {
         let hash: [u8; 32] = Sha256::digest(token).into();
-        self.tokens.iter().fold(Choice::from(0), |found, known| found | known.ct_eq(&hash)).into()
+        let is_among =
+            |all: &[[u8; 32]]| bool::from(all.iter().fold(Choice::from(0), |found, known| found | known.ct_eq(&hash)));
+        match (is_among(&self.tokens), is_among(&self.trusted)) {
+            (_, true) => Some(Standing::Trusted),
+            (true, false) => Some(Standing::Known),
+            (false, false) => None,
+        }
     }
 }
 
@@ -227,7 +245,7 @@ impl Interceptor for Door {
         };
         let token = token.map(|(_, token)| token.trim());
         match self.admit(token, connection_of(request.extensions())) {
-            Ok(()) => Ok(request),
+            Ok(_) => Ok(request),
             Err(NoEntry::Unknown) => {
                 Err(Status::unauthenticated("send one of vam.tokens as authorization: Bearer TOKEN"))
             }

@@ -128,9 +128,9 @@ impl Sessions {
     ) -> SessionInitResponse {
         let knows = |name: &str| self.host().is_some_and(|host| host.knows_context(name));
         let session_id = request.session_id.clone();
-        let is_token = match self.door.admit(Some(&request.auth_token), by) {
-            Ok(()) => true,
-            Err(NoEntry::Unknown) => false,
+        let standing = match self.door.admit(Some(&request.auth_token), by) {
+            Ok(standing) => Some(standing),
+            Err(NoEntry::Unknown) => None,
             Err(NoEntry::TooMany) => return refusal(session_id, SessionStatus::RateLimited, TOO_MANY_GUESSES),
         };
         // What is known is not kept while others are asked.
@@ -138,7 +138,7 @@ impl Sessions {
             let around = Surroundings {
                 sessions: &self.config,
                 floor: self.servers.config().floor,
-                is_token,
+                standing,
                 knows_context: &knows,
             };
             negotiate(request, &around)

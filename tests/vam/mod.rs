@@ -6,6 +6,7 @@ mod backends;
 mod changing;
 mod client;
 mod desk;
+mod identified;
 mod keeping;
 mod limits;
 mod oddities;
