@@ -38,9 +38,9 @@ pub enum Fault {
     /// HTTP status, and the service's own word for the fault.
     #[error("the service answered {status}{}", .code.as_deref().map(|code| format!(" ({code})")).unwrap_or_default())]
     Refused { status: u16, code: Option<String>, retry_after: Option<Duration> },
-    /// By a protocol that has no status: the service's own word for the fault.
+    /// By a message: the service's own word for the fault, and the HTTP status that fits it where one does.
     #[error("the service reports an error{}", .code.as_deref().map(|code| format!(" ({code})")).unwrap_or_default())]
-    Reported { code: Option<String> },
+    Reported { like: Option<u16>, code: Option<String> },
     #[error("it took longer than {} s", .0.as_secs_f32())]
     Slow(Duration),
     /// Before it had done what it was asked for.
@@ -74,10 +74,10 @@ impl Fault {
     /// Another attempt soon may come out better.
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Refused { status, code, .. } => {
+            Self::Refused { status, code, .. } | Self::Reported { like: Some(status), code } => {
                 matches!(status, 408 | 425 | 429 | 500..) && code.as_deref().and_then(lasting).is_none()
             }
-            Self::Reported { code } => code.as_deref().and_then(lasting).is_none(),
+            Self::Reported { like: None, code } => code.as_deref().and_then(lasting).is_none(),
             Self::Unreachable(_) | Self::Slow(_) | Self::Closed(_) | Self::NoPlace(_) => true,
             Self::TooLarge(_) | Self::Garbage(_) => false,
         }
@@ -94,21 +94,23 @@ impl Fault {
 
     /// What it means for a call whose agent depends on the service.
     pub fn loss(&self) -> AgentLoss {
-        if let Self::Refused { code: Some(code), .. } | Self::Reported { code: Some(code) } = self
+        if let Self::Refused { code: Some(code), .. } | Self::Reported { code: Some(code), .. } = self
             && let Some(loss) = lasting(code)
         {
             return loss;
         }
         match self {
-            Self::Refused { status: 401 | 403, .. } => AgentLoss::Unauthorized,
-            Self::Refused { status: 402, .. } => AgentLoss::Quota,
             // One that has a word for it is the right service, without such a model or voice.
             Self::Refused { status: 404 | 405, code: None, .. } => AgentLoss::NotFound,
-            Self::Refused { status: 429 | 503, .. } | Self::NoPlace(_) => AgentLoss::Throttled,
-            Self::Refused { status: 500.., .. } | Self::Reported { .. } | Self::Unreachable(_) | Self::Slow(_) => {
-                AgentLoss::Unreachable
-            }
-            Self::Refused { .. } => AgentLoss::Handshake,
+            Self::Refused { status, .. } | Self::Reported { like: Some(status), .. } => match status {
+                401 | 403 => AgentLoss::Unauthorized,
+                402 => AgentLoss::Quota,
+                429 | 503 => AgentLoss::Throttled,
+                500.. => AgentLoss::Unreachable,
+                _ => AgentLoss::Handshake,
+            },
+            Self::NoPlace(_) => AgentLoss::Throttled,
+            Self::Reported { like: None, .. } | Self::Unreachable(_) | Self::Slow(_) => AgentLoss::Unreachable,
             Self::Closed(_) => AgentLoss::Closed,
             Self::TooLarge(_) | Self::Garbage(_) => AgentLoss::Protocol,
         }

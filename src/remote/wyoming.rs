@@ -70,7 +70,7 @@ impl Event {
     /// Why the other side cannot do it, if that is what this says. Its sentence may repeat what was said.
     pub fn fault(&self) -> Option<Fault> {
         let code = || self.text("code").and_then(super::code);
-        (self.kind == "error").then(|| Fault::Reported { code: code() })
+        (self.kind == "error").then(|| Fault::Reported { like: None, code: code() })
     }
 
     fn encode(&self) -> Vec<u8> {

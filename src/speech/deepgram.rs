@@ -223,7 +223,7 @@ impl Turn {
 fn told(code: Option<&str>) -> Fault {
     let code = code.and_then(|code| remote::code(&code.to_ascii_lowercase().replace('-', "_")));
     let of_service = code.as_ref().is_some_and(|code| code.starts_with("net"));
-    Fault::Refused { status: if of_service { 500 } else { 400 }, code, retry_after: None }
+    Fault::Reported { like: Some(if of_service { 500 } else { 400 }), code }
 }
 
 /// Any message of a turn: of a fault no more is told than a word of the service's own.
@@ -231,8 +231,8 @@ fn told(code: Option<&str>) -> Fault {
 pub fn fuzz(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match Said::read(&text) {
-        Err(Fault::Refused { status, code, .. }) => {
-            assert!(matches!(status, 400 | 500));
+        Err(Fault::Reported { like, code }) => {
+            assert!(matches!(like, Some(400 | 500)));
             assert!(code.is_none_or(|code| (1..=64).contains(&code.len()) && !code.contains(char::is_whitespace)));
         }
         Err(fault) => assert!(matches!(fault, Fault::Garbage(_)), "{fault:?}"),

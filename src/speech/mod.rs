@@ -92,7 +92,7 @@ impl From<VoiceError> for Fault {
             VoiceError::Remote(fault) => fault,
             VoiceError::TooSlow(limit) => Self::Slow(limit),
             VoiceError::Missing | VoiceError::Run(_) | VoiceError::Failed(_) => Self::Unreachable(error.to_string()),
-            VoiceError::NoSuchVoice { .. } => Self::Reported { code: Some("no_such_voice".into()) },
+            VoiceError::NoSuchVoice { .. } => Self::Reported { like: None, code: Some("no_such_voice".into()) },
             VoiceError::TooLong(_) => Self::Garbage("the text is too long for it"),
             VoiceError::NoSound(_) | VoiceError::OtherContent(_) => Self::Garbage("no sound"),
         }
@@ -132,15 +132,21 @@ impl VoiceError {
                 "check the address, and whether this machine can reach it"
             }
             Self::Remote(Fault::NoPlace(_)) => "try again with fewer calls, or give the machine more cores",
-            Self::Remote(Fault::Refused { status: 401 | 403, .. }) => "check api_key",
+            Self::Remote(Fault::Refused { status: 401 | 403, .. } | Fault::Reported { like: Some(401 | 403), .. }) => {
+                "check api_key"
+            }
             Self::Remote(Fault::Refused { status: 404 | 405, .. }) => "check base_url, model and voice",
-            Self::Remote(Fault::Refused { status: 429, .. }) => {
+            Self::Remote(Fault::Refused { status: 429, .. } | Fault::Reported { like: Some(429), .. }) => {
                 "the account has no more quota, or the service is asked too fast"
             }
-            Self::Remote(Fault::Refused { status: 500.., .. }) => "the service has a fault; try again later",
-            Self::Remote(Fault::Reported { .. }) => "its own log says more; check voice, speaker and language",
+            Self::Remote(Fault::Refused { status: 500.., .. } | Fault::Reported { like: Some(500..), .. }) => {
+                "the service has a fault; try again later"
+            }
+            Self::Remote(Fault::Reported { like: None, .. }) => {
+                "its own log says more; check voice, speaker and language"
+            }
             Self::NoSuchVoice { .. } => "name one that it has, or leave `voice` out",
-            Self::Remote(Fault::Refused { .. }) => "check model, voice and response_format",
+            Self::Remote(Fault::Refused { .. } | Fault::Reported { .. }) => "check model, voice and response_format",
             Self::Remote(Fault::TooLarge(_) | Fault::Garbage(_)) | Self::NoSound(_) | Self::OtherContent(_) => {
                 "the service has to answer with 16-bit mono; check base_url and response_format"
             }

@@ -357,5 +357,5 @@ fn refused(message: &Value) -> Fault {
         Some(code) if code.contains("internal") || code.contains("unavailable") || code.contains("timeout") => 500,
         _ => 400,
     };
-    Fault::Refused { status, code, retry_after: None }
+    Fault::Reported { like: Some(status), code }
 }

@@ -340,7 +340,7 @@ impl Transcriber {
             _ if error["type"] == "server_error" => 500,
             _ => 400,
         };
-        Err(Fault::Refused { status, code, retry_after: None })
+        Err(Fault::Reported { like: Some(status), code })
     }
 
     /// One utterance without words is no reason to stop listening, unless the next ones will have none either.

@@ -252,7 +252,7 @@ fn told(error: &Value) -> Fault {
         Some(code) if code.contains("rate_limit") || code.contains("quota") => 429,
         _ => 500,
     });
-    Fault::Refused { status, code, retry_after: None }
+    Fault::Reported { like: Some(status), code }
 }
 
 /// Lines as the events of one answer: what is said and called is bounded by what came, and calls are whole.

@@ -97,8 +97,9 @@ fn said(pieces: &[Piece]) -> String {
     pieces.iter().filter_map(|piece| if let Piece::Text(text) = piece { Some(text.as_str()) } else { None }).collect()
 }
 
-fn refused(status: u16, code: Option<&str>) -> Result<Finish, Fault> {
-    Err(Fault::Refused { status, code: code.map(str::to_owned), retry_after: None })
+/// By a message in an answer that had begun.
+fn reported(like: u16, code: Option<&str>) -> Result<Finish, Fault> {
+    Err(Fault::Reported { like: Some(like), code: code.map(str::to_owned) })
 }
 
 #[tokio::test]
@@ -143,7 +144,7 @@ async fn an_answer_ends_for_a_reason() {
         let called = pieces.iter().any(|piece| matches!(piece, Piece::Call(_)));
         assert_eq!(called, expected == Finish::Stop, "{reason}: what is cut may be cut in a call");
     }
-    assert_eq!(heard(&chunk(json!({}), Some("error"))).await.1, refused(500, None));
+    assert_eq!(heard(&chunk(json!({}), Some("error"))).await.1, reported(500, None));
     let (pieces, finish) = heard(&(chunk(json!({ "refusal": "I cannot." }), Some("")) + DONE)).await;
     assert_eq!((said(&pieces).as_str(), finish), ("I cannot.", Ok(Finish::Stop)), "a refusal is said");
 }
@@ -280,7 +281,7 @@ async fn a_fault_in_the_middle_of_an_answer_is_told_by_its_name_only() {
         (json!({ "object": "error", "message": SECRET, "code": 400 }), (400, None)),
     ] {
         let (pieces, finish) = heard(&(text("So") + &event(&error))).await;
-        assert_eq!((said(&pieces).as_str(), finish), ("So", refused(expected.0, expected.1)), "{error}");
+        assert_eq!((said(&pieces).as_str(), finish), ("So", reported(expected.0, expected.1)), "{error}");
     }
 }
 
@@ -467,7 +468,8 @@ mod over_sockets {
         // One whose fault never ends is refused all the same.
         let endless = || (Status::BAD_GATEWAY, Body::from_stream(stream::pending::<Result<Bytes, Infallible>>()));
         let (url, _) = serve(endless).await;
-        assert_eq!(asked(&url).await, refused(502, None));
+        let refused = Fault::Refused { status: 502, code: None, retry_after: None };
+        assert_eq!(asked(&url).await, Err(refused));
     }
 
     #[tokio::test]

@@ -459,6 +459,14 @@ fn the_status_of_a_service_that_refuses_is_told_before_the_agent_is_lost() {
 }
 
 #[test]
+fn a_fault_within_an_answer_has_no_http_status() {
+    let mut scene = Scene::new();
+    scene.says("Hello.").told();
+    let fault = Fault::Reported { like: Some(401), code: None };
+    assert_eq!(scene.step(Input::Answered { ask: 1, by: 0, how: Err(fault) }).told(), "lost: unauthorized");
+}
+
+#[test]
 fn who_was_told_something_does_not_lose_an_agent_that_has_nothing_to_add() {
     let mut scene = Scene::new();
     scene.says("Note it.").writes(1, "I note it.").calls(1, "c1").answered(1).spoken(1).result("c1", Reply::Wanted);

@@ -201,15 +201,15 @@ mod flux {
         for (message, expected) in [
             (
                 json!({ "type": "Error", "code": "DATA-0002", "description": SECRET }),
-                Fault::Refused { status: 400, code: Some("data_0002".into()), retry_after: None },
+                Fault::Reported { like: Some(400), code: Some("data_0002".into()) },
             ),
             (
                 json!({ "type": "Error", "code": "NET-0001", "description": SECRET }),
-                Fault::Refused { status: 500, code: Some("net_0001".into()), retry_after: None },
+                Fault::Reported { like: Some(500), code: Some("net_0001".into()) },
             ),
             (
                 json!({ "type": "Error", "code": format!("not a code, but {SECRET}") }),
-                Fault::Refused { status: 400, code: None, retry_after: None },
+                Fault::Reported { like: Some(400), code: None },
             ),
             (json!("Error"), Fault::Garbage("a message is no JSON object with a type")),
         ] {

@@ -427,7 +427,7 @@ mod emulated {
         assert_eq!(call.story().await, ["ready", "used: 0 s", "turn: Hallo."]);
         peer.says(json!({ "type": "Error", "code": "INTERNAL_SERVER_ERROR", "description": "Hallo" })).await;
         let code = Some("internal_server_error".to_owned());
-        assert_eq!(call.fault().await, Fault::Refused { status: 500, code, retry_after: None });
+        assert_eq!(call.fault().await, Fault::Reported { like: Some(500), code });
     }
 
     #[tokio::test]

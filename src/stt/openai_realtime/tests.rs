@@ -127,7 +127,7 @@ fn errors_are_told_by_their_code() {
     assert_eq!(fault("insufficient_quota", "insufficient_quota").loss(), AgentLoss::Quota);
     assert_eq!(fault("invalid_request_error", "session_expired"), Fault::Closed(None));
     assert!(fault("server_error", "Ein Taxi.").is_passing());
-    assert_eq!(fault("a", "Ein Taxi.").to_string(), "the service answered 400 (a)");
+    assert_eq!(fault("a", "Ein Taxi.").to_string(), "the service reports an error (a)");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn an_utterance_that_cannot_be_written_down_is_empty_and_the_next_one_is_heard()
     assert_eq!(bench.told(), ["… Ei", "turn: ", "turn: Ein Taxi."]);
     for code in ["insufficient_quota", "invalid_api_key", "rate_limit_exceeded"] {
         let fault = bench.ends_by(&failed("c", code));
-        assert!(matches!(fault, Fault::Refused { code: Some(told), .. } if told == code));
+        assert!(matches!(fault, Fault::Reported { code: Some(told), .. } if told == code));
     }
 }
 
@@ -198,7 +198,7 @@ async fn a_session_in_another_format_is_not_listened_with() {
     let (call_, mut peer) = call(&vendor).await;
     let error = json!({ "type": "invalid_request_error", "code": "unknown_parameter", "message": "session.x" });
     peer.says(json!({ "type": "error", "error": error })).await;
-    assert_eq!(call_.fault().await.to_string(), "the service answered 400 (unknown_parameter)");
+    assert_eq!(call_.fault().await.to_string(), "the service reports an error (unknown_parameter)");
     let (call_, peer) = call(&vendor).await;
     peer.closes(4000).await;
     assert_eq!(call_.fault().await, Fault::Closed(Some(4000)));
