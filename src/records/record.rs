@@ -125,7 +125,11 @@ pub struct Amendment {
 impl Record {
     pub(super) fn amend(&mut self, amendment: &Amendment) {
         let Amendment { at_ms, reason, cause, .. } = amendment.clone();
-        self.entries.push(Entry { at_ms, event: Event::TransferFailed { reason, cause: Some(cause) } });
+        let failed = Entry { at_ms, event: Event::TransferFailed { reason, cause: Some(cause) } };
+        // It was told already where the engine was killed before its file was removed.
+        if self.entries.last() != Some(&failed) {
+            self.entries.push(failed);
+        }
         if self.reason == Ending::from(EndReason::Transferred) {
             self.reason = Ending::transfer_failed();
         }

@@ -194,11 +194,12 @@ impl Spool {
 
     /// All that became known of calls later, each with its file.
     pub fn amendments(&self) -> io::Result<Vec<(PathBuf, Option<Amendment>)>> {
-        let read = |file: PathBuf| {
-            let text = fs::read(&file)?;
-            Ok((file, serde_json::from_slice(&text).ok()))
+        let read = |file: PathBuf| match fs::read(&file) {
+            // Its call was deleted on request.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            text => Some(text.map(|text| (file, serde_json::from_slice(&text).ok()))),
         };
-        self.files(AMENDED)?.into_iter().map(read).collect()
+        self.files(AMENDED)?.into_iter().filter_map(read).collect()
     }
 
     pub fn count(&self) -> io::Result<usize> {

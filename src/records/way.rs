@@ -199,7 +199,12 @@ impl ToArchive {
             let mut archive = archive.lock().unwrap_or_else(PoisonError::into_inner);
             for (file, amendment) in amendments {
                 match amendment {
-                    Some(amendment) => archive.amend(&amendment)?,
+                    Some(amendment) => match archive.amend(&amendment) {
+                        Err(error @ ArchiveError::Unreadable(_)) => {
+                            warn!(%error, call_id = %amendment.id, "the record of a call does not say that its transfer failed");
+                        }
+                        amended => amended?,
+                    },
                     None => warn!(file = %file.display(), "this file of the spool cannot be read; it is removed"),
                 }
                 gone(fs::remove_file(file)).map_err(ArchiveError::Spool)?;

@@ -72,7 +72,13 @@ async fn the_next_engine_goes_on_with_what_an_earlier_one_had_learnt() {
     drop(spool);
     let (records, _counters) = started(&config);
     records.finish(Duration::from_secs(5)).await;
-    let kept = read(&config.directory).unwrap().unwrap().get(call.id).unwrap().unwrap();
-    assert_eq!(kept.reason, Ending::transfer_failed());
+    let kept = || read(&config.directory).unwrap().unwrap().get(call.id).unwrap().unwrap();
+    assert_eq!(kept().reason, Ending::transfer_failed());
     assert_eq!(spooled(&config), [] as [String; 0]);
+    // And one that was killed after the archive had it.
+    let entries = kept().entries.len();
+    Spool::open(&config.directory).unwrap().amend(&hung_up_on(call.id)).unwrap();
+    let (records, _counters) = started(&config);
+    records.finish(Duration::from_secs(5)).await;
+    assert_eq!((kept().entries.len(), spooled(&config)), (entries, vec![]));
 }
