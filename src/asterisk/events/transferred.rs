@@ -4,13 +4,16 @@
 //! place counts as one that took the caller.
 
 use super::router::EventRouter;
-use crate::asterisk::ari::AriClient;
+use crate::asterisk::ari::{AriClient, AriError, Fault};
 use std::{collections::HashMap, time::Duration};
 use tokio::{runtime::Handle, sync::watch, time::timeout};
 
 /// Time after which a place counts as one that took the caller. A trunk refuses a call within seconds, and a telephone that is
 /// busy or not there at once; an error after half a minute is rather that of a conversation, where the place answered by itself.
 const TAKEN_AFTER: Duration = Duration::from_secs(30);
+
+/// Wait for Asterisk's word that it will tell of a caller, who is on the way to somebody meanwhile.
+const FOLLOW_MAX: Duration = Duration::from_secs(1);
 
 /// State of a caller at the place that they were sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,9 +52,14 @@ impl Transferee {
             serial
         };
         let transferee = Self { ari: ari.clone(), router: router.clone(), channel, serial, state };
-        match ari.subscribe(&transferee.channel).await {
-            Ok(()) => Some(transferee),
-            Err(error) => {
+        match timeout(FOLLOW_MAX, ari.subscribe(&transferee.channel)).await {
+            Ok(Ok(())) => Some(transferee),
+            Ok(Err(AriError { fault: Fault::OutcomeUnknown(_), .. })) | Err(_) => {
+                tracing::debug!("whether Asterisk will tell that the transfer fails is not known");
+                // Dropped, it takes back what may have come about.
+                None
+            }
+            Ok(Err(error)) => {
                 tracing::debug!(%error, "Asterisk will not tell whether the transfer fails");
                 transferee.forgotten();
                 None
