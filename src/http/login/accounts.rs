@@ -117,19 +117,39 @@ pub enum AccountError {
     Password(#[from] password::Unfit),
 }
 
-/// What tells one state of the file from another.
+/// State of the file, to tell one from another: `None` where there is no file.
 type Seen = Option<(u64, u64, i64, i64)>;
+
+/// Result of the last look at the file.
+#[derive(Default)]
+struct Looked {
+    /// State of the file that the book was read from; `None` before the first read, and after a change by this process.
+    seen: Option<Seen>,
+    /// Whether the last look failed: the log is told once.
+    failed: bool,
+}
 
 pub struct Accounts {
     file: PathBuf,
     pub(super) book: ArcSwap<Book>,
-    looked: Mutex<Option<(Instant, Seen)>>,
+    /// Locked from the file's state to the stored book, so that an older book never replaces a newer one.
+    looked: Mutex<Looked>,
+    /// End of the last look.
+    looked_at: Mutex<Option<Instant>>,
+    /// Turn to look at the file; requests wait for it without a thread of their own.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Accounts {
     /// Reads nothing yet.
     pub fn new(file: &Path) -> Self {
-        Self { file: file.to_owned(), book: ArcSwap::default(), looked: Mutex::default() }
+        Self {
+            file: file.to_owned(),
+            book: ArcSwap::default(),
+            looked: Mutex::default(),
+            looked_at: Mutex::default(),
+            turn: Arc::default(),
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -226,28 +246,66 @@ impl Accounts {
 
     /// Looks at the file if that is some time ago.
     pub(super) async fn refresh(self: &Arc<Self>) {
-        let due = self.looked().is_none_or(|(at, _)| at.elapsed() >= LOOK_EVERY);
-        if due {
-            let accounts = Arc::clone(self);
-            // A task that was cut off has changed nothing.
-            let _ = tokio::task::spawn_blocking(move || accounts.look()).await;
-        }
-    }
-
-    fn look(&self) {
-        let seen = fs::metadata(&self.file).ok().map(|file| (file.ino(), file.len(), file.mtime(), file.mtime_nsec()));
-        let before = self.looked().replace((Instant::now(), seen));
-        if before.is_some_and(|(_, before)| before == seen) {
+        if !self.is_due() {
             return;
         }
-        let book = self.read().unwrap_or_else(|error| {
-            warn!(%error, "nobody can log in");
-            Book::default()
-        });
-        self.book.store(Arc::new(book));
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        // Another request may have looked while this one waited.
+        if self.is_due() {
+            let accounts = Arc::clone(self);
+            let look = move || {
+                accounts.look();
+                drop(turn);
+            };
+            // The turn goes with the look, which ends also where nobody waits for it any more.
+            let _ = tokio::task::spawn_blocking(look).await;
+        }
     }
 
-    fn looked(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Seen)>> {
+    fn is_due(&self) -> bool {
+        let looked_at = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
+        looked_at.is_none_or(|at| at.elapsed() >= LOOK_EVERY)
+    }
+
+    /// A file that cannot be read leaves the accounts as they were, and the next look tries again.
+    fn look(&self) {
+        let mut looked = self.looked();
+        match self.read_unless(looked.seen) {
+            Ok(None) => looked.failed = false,
+            Ok(Some((seen, book))) => {
+                self.book.store(Arc::new(book));
+                *looked = Looked { seen: Some(seen), failed: false };
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut looked.failed, true) {
+                    warn!(%error, "the file of accounts cannot be read; who may log in stays as it was");
+                }
+            }
+        }
+        *self.looked_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Reads the file and its state, unless it is in the state that was seen before.
+    fn read_unless(&self, before: Option<Seen>) -> Result<Option<(Seen, Book)>, AccountError> {
+        let seen = match fs::metadata(&self.file) {
+            Ok(file) => Some((file.ino(), file.len(), file.mtime(), file.mtime_nsec())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(self.file_error()(error)),
+        };
+        if before == Some(seen) {
+            return Ok(None);
+        }
+        let book = match self.read() {
+            Err(error @ AccountError::Unreadable { .. }) => {
+                warn!(%error, "nobody can log in");
+                Book::default()
+            }
+            read => read?,
+        };
+        Ok(Some((seen, book)))
+    }
+
+    fn looked(&self) -> std::sync::MutexGuard<'_, Looked> {
         self.looked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -265,9 +323,9 @@ impl Accounts {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Book::default()),
             opened => opened.map_err(self.file_error())?,
         };
-        let mut text = String::new();
-        file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(self.file_error())?;
-        serde_json::from_str(&text)
+        let mut text = Vec::new();
+        file.take(FILE_BYTES_MAX).read_to_end(&mut text).map_err(self.file_error())?;
+        serde_json::from_slice(&text)
             .map_err(|error| AccountError::Unreadable { file: self.shown(), error: error.to_string() })
     }
 
@@ -298,7 +356,10 @@ impl Accounts {
             one_at_a_time.sync_all()
         };
         write().map_err(self.file_error())?;
+        let mut looked = self.looked();
         self.book.store(Arc::new(book));
+        // Somebody may have written the file since by hand: the next look reads it.
+        looked.seen = None;
         Ok(())
     }
 }
@@ -393,6 +454,58 @@ mod tests {
         accounts.look();
         assert!(accounts.get("ada").is_none());
         assert_eq!(fs::read_to_string(&file).unwrap(), "{\"accounts\": 7}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_leaves_the_accounts_as_they_were_until_it_can() {
+        let (folder, accounts) = accounts();
+        let file = folder.path().join("accounts.json");
+        accounts.add("ada", Role::Admin, PASSWORD).unwrap();
+        let text = fs::read(&file).unwrap();
+        // Root may read any file, but no folder as one, and no way that leads around in a circle.
+        for in_its_place in ["a folder", "a circle"] {
+            fs::remove_file(&file).unwrap();
+            match in_its_place {
+                "a folder" => fs::create_dir(&file).unwrap(),
+                _ => std::os::unix::fs::symlink(&file, &file).unwrap(),
+            }
+            let before = accounts.looked().seen;
+            accounts.look();
+            assert!(accounts.get("ada").is_some(), "{in_its_place}");
+            assert_eq!(accounts.looked().seen, before, "{in_its_place}: what was not read was not seen");
+            fs::remove_dir(&file).or_else(|_| fs::remove_file(&file)).unwrap();
+            fs::write(&file, "{\"accounts\": {}}").unwrap();
+            accounts.look();
+            assert!(accounts.get("ada").is_none(), "{in_its_place}");
+            fs::write(&file, &text).unwrap();
+            accounts.look();
+            assert!(accounts.get("ada").is_some(), "{in_its_place}");
+        }
+        fs::remove_file(&file).unwrap();
+        accounts.look();
+        assert!(accounts.get("ada").is_none(), "it is gone");
+    }
+
+    /// A token that was revoked meanwhile would be good again.
+    #[test]
+    fn a_slow_look_does_not_put_an_older_file_in_the_place_of_a_newer_one() {
+        let (folder, accounts) = accounts();
+        let file = folder.path().join("accounts.json");
+        accounts.add("ada", Role::Admin, PASSWORD).unwrap();
+        let older = fs::read(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| accounts.look());
+            // Opens as soon as the look reads.
+            let mut pipe = fs::File::options().write(true).open(&file).unwrap();
+            fs::write(folder.path().join("newer"), "{\"accounts\": {}}").unwrap();
+            fs::rename(folder.path().join("newer"), &file).unwrap();
+            scope.spawn(|| accounts.look());
+            std::thread::sleep(Duration::from_millis(100));
+            pipe.write_all(&older).unwrap();
+        });
+        assert!(accounts.get("ada").is_none());
     }
 
     /// `sudo offhook account …`, while the engine is a user of its own.
