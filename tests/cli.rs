@@ -1,7 +1,9 @@
 //! The command line as its users and their scripts meet it: exit codes, and what is said where.
 
 use offhook::{
-    config, provider,
+    config,
+    http::{Accounts, Role},
+    provider,
     records::{Archive as _, Record, Sqlite},
 };
 use offhook_kit::processes::signal;
@@ -440,6 +442,34 @@ fn tokens_of_programs_are_made_listed_and_removed_and_accounts_get_other_roles()
     assert!(code(&last) == 3 && err(&last).contains("last account with the role admin"), "{last:?}");
     let list = out(&run(&["account", "list"]));
     assert!(list.contains("admin") && list.contains("viewer"), "{list}");
+}
+
+#[test]
+fn tokens_of_an_account_that_is_changed_or_removed_are_told_with_the_command_that_revokes_them() {
+    let folder = TempDir::new().expect("a temporary directory");
+    let file = folder.path().join("accounts.json");
+    let accounts = file.display().to_string();
+    let run = |command: &[&str]| offhook(&[command, &["--accounts", &accounts]].concat());
+    for name in ["ada", "bob"] {
+        assert_eq!(code(&run(&["account", "add", name, "--role", "admin"])), 0);
+    }
+    let book = Accounts::new(&file);
+    for (token, by) in [("crm", Some("bob")), ("wallboard", Some("ada")), ("backup", None)] {
+        book.add_token(token, Role::Viewer, by).expect("a token");
+    }
+    let list = out(&run(&["token", "list"]));
+    let by: Vec<_> = list.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    assert_eq!(by, ["-", "bob", "ada"], "{list}");
+    let command = format!("token remove crm --accounts {accounts}");
+    for change in
+        [&["account", "password", "bob"][..], &["account", "role", "bob", "viewer"], &["account", "remove", "bob"]]
+    {
+        let told = out(&run(change));
+        assert!(told.contains("Tokens that bob made are still good") && told.contains(&command), "{change:?}: {told}");
+        assert!(!told.contains("wallboard") && !told.contains("backup"), "{change:?}: {told}");
+    }
+    assert_eq!(code(&run(&["token", "remove", "crm"])), 0);
+    assert!(!out(&run(&["token", "list"])).contains("crm"));
 }
 
 /// Whoever looks for a call at night need not have the engine's environment.

@@ -107,14 +107,17 @@ fn act(arguments: &AccountArguments) -> anyhow::Result<()> {
             let (password, told) = password.get()?;
             accounts.set_password(name, &password)?;
             println!("{name} has another password, and is logged out everywhere{}", tell(told, &password));
+            tell_tokens(&accounts, name)?;
         }
         Action::Role { name, role } => {
             accounts.set_role(name, *role)?;
             println!("{name} may log in as {role}, and is logged out everywhere");
+            tell_tokens(&accounts, name)?;
         }
         Action::Remove { name } => {
             accounts.remove(name)?;
             println!("{name} cannot log in any more");
+            tell_tokens(&accounts, name)?;
         }
     }
     Ok(())
@@ -130,6 +133,18 @@ impl NewPassword {
         io::stdin().read_line(&mut line)?;
         Ok((line.trim_end_matches(['\n', '\r']).to_owned(), false))
     }
+}
+
+/// Names the tokens that an account made, which stay good whatever becomes of it.
+fn tell_tokens(accounts: &Accounts, account: &str) -> anyhow::Result<()> {
+    let tokens: Vec<_> = accounts.tokens()?.into_iter().filter(|token| token.by.as_deref() == Some(account)).collect();
+    if !tokens.is_empty() {
+        println!("\nTokens that {account} made are still good. These commands revoke them:");
+    }
+    for token in tokens {
+        println!("  {}   # {}", accounts.revocation(&token.name), token.role);
+    }
+    Ok(())
 }
 
 fn tell(made: bool, password: &str) -> String {

@@ -15,7 +15,7 @@ pub struct TokenArguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Each token's name, its role, and when it was made.
+    /// Each token's name, its role, when it was made, and by which account; `-` for those made here.
     List,
     /// Make a token for a program; it is told once, and only its hash is kept.
     Add {
@@ -38,15 +38,16 @@ fn act(TokenArguments { action, file }: &TokenArguments) -> anyhow::Result<()> {
         Action::List => {
             for token in accounts.tokens()? {
                 println!(
-                    "{:<24}  {:<8}  {}",
+                    "{:<24}  {:<8}  {}  {}",
                     token.name,
                     token.role.label(),
-                    token.made.strftime("%Y-%m-%d %H:%M UTC")
+                    token.made.strftime("%Y-%m-%d %H:%M UTC"),
+                    token.by.as_deref().unwrap_or("-"),
                 );
             }
         }
         Action::Add { name, role } => {
-            let token = accounts.add_token(name, *role)?;
+            let token = accounts.add_token(name, *role, None)?;
             println!("{name} may ask as {role}; the token, told once:\n{token}");
         }
         Action::Remove { name } => {

@@ -49,6 +49,8 @@ pub(super) struct Doc {
     pub answers: Vec<(u16, &'static str, Content)>,
     /// Errors that only this address has.
     pub refusals: Vec<(u16, &'static str)>,
+    /// Whether programs are refused, whatever the role of their token is.
+    pub accounts_alone: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -97,6 +99,11 @@ impl Doc {
     pub fn answer(mut self, status: u16, what: &'static str, content: Content) -> Self {
         self.answers.push((status, what, content));
         self
+    }
+
+    pub fn for_accounts_alone(mut self) -> Self {
+        self.accounts_alone = true;
+        self.refusal(403, "The role does not suffice, a token asks, or the request comes from another site.")
     }
 
     pub fn refusal(mut self, status: u16, what: &'static str) -> Self {

@@ -10,6 +10,7 @@ mod mcp_servers;
 mod operations;
 mod sample;
 mod streams;
+mod tokens;
 mod tools;
 mod waveform;
 

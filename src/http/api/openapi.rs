@@ -145,7 +145,8 @@ fn operation(address: &Listed, doc: &Doc, error: &Schema, schemas: &mut Schemas)
             json!({ "required": true, "content": { "application/json": { "schema": body(&mut schemas.asked) } } });
     }
     if let Door::Api(role) = address.door {
-        operation["security"] = json!([{ "token": [] }, { "session": [] }]);
+        let session = json!({ "session": [] });
+        operation["security"] = if doc.accounts_alone { json!([session]) } else { json!([{ "token": [] }, session]) };
         operation["description"] = format!("For accounts with the role {role} or more.").into();
     }
     operation

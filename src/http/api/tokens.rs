@@ -1,8 +1,8 @@
-//! Tokens of programs: which there are, made and taken back.
+//! Tokens of programs: which there are, made and taken back. A token makes and takes back none.
 
 use super::Body;
 use crate::http::{
-    login::{AccountError, Accounts, ApiToken, Door, Role, Who},
+    login::{AccountError, Accounts, ApiToken, Door, LoggedIn, Role},
     problem,
     routes::{Content, Doc, Routes, schema},
     site::App,
@@ -46,13 +46,12 @@ pub fn add(routes: &mut Routes) {
     let doc = Doc::new("Makes a token for a program, with a role.")
         .body::<NewToken>()
         .answer(201, "The token, told once.", Content::Json(schema::<MadeToken>))
+        .for_accounts_alone()
         .refusal(409, "There is a token of this name, or as many as may be.");
     routes.api(Method::POST, "/api/v1/tokens", Door::Api(Role::Admin), create, doc);
-    let doc = Doc::new("Takes a token back: whoever shows it is refused, and what is open by it ends.").answer(
-        204,
-        "It is taken back.",
-        Content::Nothing,
-    );
+    let doc = Doc::new("Takes a token back: whoever shows it is refused, and what is open by it ends.")
+        .answer(204, "It is taken back.", Content::Nothing)
+        .for_accounts_alone();
     routes.api(Method::DELETE, "/api/v1/tokens/{token}", Door::Api(Role::Admin), remove, doc);
 }
 
@@ -60,13 +59,13 @@ async fn list(State(app): State<App>) -> Json<Vec<ApiToken>> {
     Json(app.gatekeeper.accounts.known_tokens())
 }
 
-async fn create(State(app): State<App>, who: Who, Body(new): Body<NewToken>) -> Result<Response, Response> {
+async fn create(State(app): State<App>, who: LoggedIn, Body(new): Body<NewToken>) -> Result<Response, Response> {
     let (name, role) = (new.name.clone(), new.role);
     let token = make(&app, &who, new).await.map_err(|(status, why)| problem(status, &why))?;
     Ok((StatusCode::CREATED, Json(MadeToken { name, role, token })).into_response())
 }
 
-async fn remove(State(app): State<App>, who: Who, Path(name): Path<String>) -> Result<StatusCode, Response> {
+async fn remove(State(app): State<App>, who: LoggedIn, Path(name): Path<String>) -> Result<StatusCode, Response> {
     revoke(&app, &who, name).await.map_err(|(status, why)| problem(status, &why))?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -78,9 +77,9 @@ type Unchanged = (StatusCode, String);
 ///
 /// # Errors
 /// The name is taken or not one, there are too many tokens, or the file cannot be written.
-pub async fn make(app: &App, who: &Who, NewToken { name, role }: NewToken) -> Result<String, Unchanged> {
-    let for_whom = name.clone();
-    let token = change(app, move |accounts| accounts.add_token(&for_whom, role)).await?;
+pub async fn make(app: &App, LoggedIn(who): &LoggedIn, NewToken { name, role }: NewToken) -> Result<String, Unchanged> {
+    let (for_whom, by) = (name.clone(), who.name.clone());
+    let token = change(app, move |accounts| accounts.add_token(&for_whom, role, Some(&by))).await?;
     tracing::info!(account = who.name, token = name, role = role.label(), "a token for a program was made");
     Ok(token)
 }
@@ -89,7 +88,7 @@ pub async fn make(app: &App, who: &Who, NewToken { name, role }: NewToken) -> Re
 ///
 /// # Errors
 /// There is no such token, or the file cannot be written.
-pub async fn revoke(app: &App, who: &Who, name: String) -> Result<(), Unchanged> {
+pub async fn revoke(app: &App, LoggedIn(who): &LoggedIn, name: String) -> Result<(), Unchanged> {
     let whose = name.clone();
     change(app, move |accounts| accounts.remove_token(&whose)).await?;
     tracing::info!(account = who.name, token = name, "the token of a program was taken back");

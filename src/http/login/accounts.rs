@@ -159,10 +159,19 @@ impl Accounts {
     /// What is typed in a shell to do something to these accounts, such as `list`: the program and the file as this process was
     /// told them, so it has to be typed in the folder where that was started.
     pub fn command(&self, action: &str) -> String {
+        self.command_of(&format!("account {action}"))
+    }
+
+    /// Like `command`, for the token of this name.
+    pub fn revocation(&self, token: &str) -> String {
+        self.command_of(&format!("token remove {token}"))
+    }
+
+    fn command_of(&self, words: &str) -> String {
         let called = std::env::args().next().unwrap_or_default();
         // A program that has this engine inside has a name of its own.
         let program = if Path::new(&called).ends_with("offhook") { quoted(&called) } else { "offhook".into() };
-        format!("{program} account {action} --accounts {}", quoted(&self.shown()))
+        format!("{program} {words} --accounts {}", quoted(&self.shown()))
     }
 
     /// The command that lets somebody in who has no password, as far as is known: the first account, or another password.
@@ -531,6 +540,7 @@ mod tests {
         let accounts = Accounts::new(Path::new("/srv/my phone's/accounts.json"));
         assert_eq!(accounts.command("list"), r"offhook account list --accounts '/srv/my phone'\''s/accounts.json'");
         assert!(accounts.rescue().starts_with("offhook account add admin --role admin --accounts "));
+        assert!(accounts.revocation("crm").starts_with("offhook token remove crm --accounts "));
         let (_folder, accounts) = self::accounts();
         accounts.first().unwrap();
         assert!(accounts.rescue().starts_with("offhook account password admin --accounts "));

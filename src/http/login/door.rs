@@ -101,6 +101,22 @@ impl<S: Send + Sync> OptionalFromRequestParts<S> for Who {
     }
 }
 
+/// Account that is logged in. A program is refused, whatever its role is: what it could make would outlive its token.
+pub(in crate::http) struct LoggedIn(pub Who);
+
+impl<S: Send + Sync> FromRequestParts<S> for LoggedIn {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
+        let who = parts.extensions.get::<Who>().cloned().ok_or_else(unknown)?;
+        let is_account = who.session.is_some();
+        is_account.then_some(Self(who)).ok_or_else(|| {
+            let why = "a token may not do this, whatever its role is: only an account that is logged in may";
+            problem(StatusCode::FORBIDDEN, why)
+        })
+    }
+}
+
 /// Everything that decides who comes in.
 pub(in crate::http) struct Gatekeeper {
     pub accounts: Arc<Accounts>,

@@ -13,7 +13,7 @@ mod sessions;
 mod tokens;
 
 pub use accounts::{Account, AccountError, Accounts, Role};
-pub(super) use door::{CSRF_FIELD, CSRF_HEADER, Door, Gatekeeper, Who, admit};
+pub(super) use door::{CSRF_FIELD, CSRF_HEADER, Door, Gatekeeper, LoggedIn, Who, admit};
 pub(super) use pages::{Credentials, Session, log_in, log_in_by_api, log_in_page, log_out, log_out_by_api, session};
 pub use password::random as random_password;
 pub use tokens::ApiToken;

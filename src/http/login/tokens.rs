@@ -22,6 +22,9 @@ const TOKENS_MAX: usize = 64;
 pub(super) struct KeptToken {
     role: Role,
     made: Timestamp,
+    /// Account that made the token; `None` for `offhook token`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
     /// A token has 256 random bits, so its hash need not be slow.
     sha256: String,
 }
@@ -32,6 +35,8 @@ pub struct ApiToken {
     pub name: String,
     pub role: Role,
     pub made: Timestamp,
+    /// Account that made it; `offhook token` has none.
+    pub by: Option<String>,
 }
 
 /// What a program has shown.
@@ -56,14 +61,14 @@ impl Accounts {
         listed(&self.book.load().tokens)
     }
 
-    /// Makes a token and returns it; it is nowhere else.
+    /// Makes a token and returns it; it is nowhere else. `by` is the account that asked for it.
     ///
     /// # Errors
     /// When the name is taken or not one, there are too many tokens, or the file cannot be written.
-    pub fn add_token(&self, name: &str, role: Role) -> Result<String, AccountError> {
+    pub fn add_token(&self, name: &str, role: Role, by: Option<&str>) -> Result<String, AccountError> {
         fit_name(name)?;
         let token = format!("{PREFIX}{}", random());
-        let kept = KeptToken { role, made: wall_clock::now(), sha256: hash(&token) };
+        let kept = KeptToken { role, made: wall_clock::now(), by: by.map(str::to_owned), sha256: hash(&token) };
         self.change(|book| {
             if book.tokens.contains_key(name) {
                 return Err(AccountError::TokenExists);
@@ -101,8 +106,10 @@ impl Accounts {
 }
 
 fn listed(tokens: &std::collections::BTreeMap<String, KeptToken>) -> Vec<ApiToken> {
-    let listed =
-        |(name, kept): (&String, &KeptToken)| ApiToken { name: name.clone(), role: kept.role, made: kept.made };
+    let listed = |(name, kept): (&String, &KeptToken)| {
+        let KeptToken { role, made, by, sha256: _ } = kept.clone();
+        ApiToken { name: name.clone(), role, made, by }
+    };
     tokens.iter().map(listed).collect()
 }
 
@@ -126,7 +133,7 @@ mod tests {
     async fn a_token_is_known_by_itself_alone_and_the_file_has_only_its_hash() {
         let (folder, accounts) = accounts();
         accounts.add("ada", Role::Admin, "correct horse battery").unwrap();
-        let token = accounts.add_token("wallboard", Role::Viewer).unwrap();
+        let token = accounts.add_token("wallboard", Role::Viewer, None).unwrap();
         assert!(token.starts_with("offhook-") && token.len() == 51, "{token}");
         accounts.refresh().await;
         let shown = accounts.by_token(&token).unwrap();
@@ -142,22 +149,41 @@ mod tests {
     #[tokio::test]
     async fn a_token_that_was_taken_back_or_made_anew_is_not_good_any_more() {
         let (_folder, accounts) = accounts();
-        let token = accounts.add_token("wallboard", Role::Operator).unwrap();
+        let token = accounts.add_token("wallboard", Role::Operator, None).unwrap();
         accounts.refresh().await;
         let shown = accounts.by_token(&token).unwrap();
         assert!(accounts.still_has(&shown));
         accounts.remove_token("wallboard").unwrap();
         assert!(!accounts.still_has(&shown) && accounts.by_token(&token).is_none());
-        accounts.add_token("wallboard", Role::Operator).unwrap();
+        accounts.add_token("wallboard", Role::Operator, None).unwrap();
         assert!(!accounts.still_has(&shown) && accounts.by_token(&token).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_token_tells_who_made_it_and_files_that_do_not_say_are_read() {
+        let (folder, accounts) = accounts();
+        let file = folder.path().join("accounts.json");
+        let made = "2026-11-20T09:30:00Z";
+        let older = format!(
+            r#"{{"accounts":{{}},"tokens":{{"crm":{{"role":"viewer","made":"{made}","sha256":"{}"}}}}}}"#,
+            hash("offhook-older")
+        );
+        fs::write(file, older).unwrap();
+        accounts.add_token("wallboard", Role::Viewer, Some("ada")).unwrap();
+        let listed = accounts.tokens().unwrap();
+        let by: Vec<_> = listed.iter().map(|token| (&*token.name, token.by.as_deref())).collect();
+        assert_eq!(by, [("crm", None), ("wallboard", Some("ada"))]);
+        accounts.refresh().await;
+        assert!(accounts.by_token("offhook-older").is_some());
+        assert_eq!(accounts.known_tokens(), listed);
     }
 
     #[test]
     fn mistakes_are_told_and_change_nothing() {
         let (_folder, accounts) = accounts();
-        accounts.add_token("wallboard", Role::Viewer).unwrap();
+        accounts.add_token("wallboard", Role::Viewer, None).unwrap();
         let told = |result: Result<(), AccountError>| result.unwrap_err().to_string();
-        let made = |name: &str| accounts.add_token(name, Role::Viewer).map(drop);
+        let made = |name: &str| accounts.add_token(name, Role::Viewer, None).map(drop);
         assert!(told(made("wallboard")).contains("there is a token of this name"));
         assert!(told(made("../wallboard")).contains("a name has"));
         assert!(told(accounts.remove_token("crm")).contains("no token of this name"));

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::http::{
     api::tokens::{NewToken, make, revoke},
-    login::{Door, Role, Who},
+    login::{Door, LoggedIn, Role, Who},
     routes::Routes,
     site::App,
 };
@@ -31,25 +31,26 @@ enum Asked {
     Revoke { name: String },
 }
 
-async fn act(State(app): State<App>, who: Who, form: Result<Form<Asked>, FormRejection>) -> Response {
+async fn act(State(app): State<App>, by: LoggedIn, form: Result<Form<Asked>, FormRejection>) -> Response {
+    let who = &by.0;
     let Ok(Form(asked)) = form else {
-        return shell::refusal(&who, StatusCode::BAD_REQUEST, text::LOG_IN_INCOMPLETE);
+        return shell::refusal(who, StatusCode::BAD_REQUEST, text::LOG_IN_INCOMPLETE);
     };
     let done = match asked {
         Asked::Make { name, role } => {
             let name = name.trim().to_owned();
-            make(&app, &who, NewToken { name: name.clone(), role }).await.map(|token| made(&name, &token))
+            make(&app, &by, NewToken { name: name.clone(), role }).await.map(|token| made(&name, &token))
         }
         Asked::Revoke { name } => {
             let told = words::token_revoked(&name);
-            revoke(&app, &who, name).await.map(|()| html! { p.notice.good role="status" { (told) } })
+            revoke(&app, &by, name).await.map(|()| html! { p.notice.good role="status" { (told) } })
         }
     };
     match done {
-        Ok(told) => system::show(&app, &who, &told).into_response(),
+        Ok(told) => system::show(&app, who, &told).into_response(),
         Err((status, why)) => {
             let told = html! { p.notice.bad role="alert" { (text::sentence(&why)) "." } };
-            (status, system::show(&app, &who, &told)).into_response()
+            (status, system::show(&app, who, &told)).into_response()
         }
     }
 }
@@ -76,6 +77,7 @@ pub fn section(app: &App, who: &Who) -> Markup {
                             th scope="col" { (text::NAME) }
                             th scope="col" { (words::ROLE) }
                             th scope="col" { (words::MADE) }
+                            th scope="col" { (words::MADE_BY) }
                             th scope="col" { span.hidden { (text::ACTION) } }
                         } }
                         tbody { @for token in &tokens {
@@ -83,6 +85,7 @@ pub fn section(app: &App, who: &Who) -> Markup {
                                 th scope="row" { (token.name) }
                                 td data-head=(words::ROLE) { (token.role) }
                                 td data-head=(words::MADE) { (figures::moment(token.made)) }
+                                td data-head=(words::MADE_BY) { (figures::or_dash(token.by.as_deref())) }
                                 td.action {
                                     form method="post" action="/system/tokens" {
                                         (shell::csrf(who))

@@ -285,7 +285,7 @@ async fn pages(desk: &Desk, login: &Login) -> Vec<String> {
         json!({ "name": "kept", "description": "Does.", "actions": [{ "type": "respond", "message": "Done." }] });
     let made = desk.post("/api/v1/tenants/clinic/tools", &[cookie, csrf, json], tool.to_string()).await;
     assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
-    desk.accounts.add_token("wallboard", Role::Viewer).unwrap();
+    desk.accounts.add_token("wallboard", Role::Viewer, Some("ada")).unwrap();
     let record = history::record(1);
     Sqlite::open(&desk.folder.path().join("calls.sqlite3")).unwrap().put(std::slice::from_ref(&record)).unwrap();
     let mut pages = vec![ask(&desk.router, Method::GET, "/login", &[]).await.text];

@@ -66,7 +66,7 @@ pub async fn first(desk: &Desk, login: &Login, path: &str) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_stream_ends_when_its_token_is_taken_back() {
     let desk = Desk::new();
-    let token = format!("Bearer {}", desk.accounts.add_token("wallboard", Role::Viewer).unwrap());
+    let token = format!("Bearer {}", desk.accounts.add_token("wallboard", Role::Viewer, None).unwrap());
     let nobody = Login { cookie: String::new(), csrf: String::new() };
     let mut stream = open(&desk, &nobody, "/api/v1/events", &[("authorization", &token)]).await.unwrap();
     stream.event().await.unwrap();
