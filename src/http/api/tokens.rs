@@ -36,6 +36,8 @@ struct MadeToken {
     token: String,
 }
 
+const BUSY: &str = "Another change of the accounts is under way, or their file cannot be written; nothing was changed.";
+
 pub fn add(routes: &mut Routes) {
     let doc = Doc::new("The tokens of programs, without their secrets.").answer(
         200,
@@ -47,10 +49,12 @@ pub fn add(routes: &mut Routes) {
         .body::<NewToken>()
         .answer(201, "The token, told once.", Content::Json(schema::<MadeToken>))
         .for_accounts_alone()
-        .refusal(409, "There is a token of this name, or as many as may be.");
+        .refusal(409, "There is a token of this name, or as many as may be.")
+        .refusal(503, BUSY);
     routes.api(Method::POST, "/api/v1/tokens", Door::Api(Role::Admin), create, doc);
     let doc = Doc::new("Takes a token back: whoever shows it is refused, and what is open by it ends.")
         .answer(204, "It is taken back.", Content::Nothing)
+        .refusal(503, BUSY)
         .for_accounts_alone();
     routes.api(Method::DELETE, "/api/v1/tokens/{token}", Door::Api(Role::Admin), remove, doc);
 }
@@ -78,10 +82,13 @@ type Unchanged = (StatusCode, String);
 /// # Errors
 /// The name is taken or not one, there are too many tokens, or the file cannot be written.
 pub async fn make(app: &App, LoggedIn(who): &LoggedIn, NewToken { name, role }: NewToken) -> Result<String, Unchanged> {
-    let (for_whom, by) = (name.clone(), who.name.clone());
-    let token = change(app, move |accounts| accounts.add_token(&for_whom, role, Some(&by))).await?;
-    tracing::info!(account = who.name, token = name, role = role.label(), "a token for a program was made");
-    Ok(token)
+    let by = who.name.clone();
+    let make = move |accounts: &Accounts| {
+        let token = accounts.add_token(&name, role, Some(&by))?;
+        tracing::info!(account = by, token = name, role = role.label(), "a token for a program was made");
+        Ok(token)
+    };
+    change(app, make).await
 }
 
 /// Takes a token back on behalf of somebody, who is named in the log.
@@ -89,19 +96,24 @@ pub async fn make(app: &App, LoggedIn(who): &LoggedIn, NewToken { name, role }: 
 /// # Errors
 /// There is no such token, or the file cannot be written.
 pub async fn revoke(app: &App, LoggedIn(who): &LoggedIn, name: String) -> Result<(), Unchanged> {
-    let whose = name.clone();
-    change(app, move |accounts| accounts.remove_token(&whose)).await?;
-    tracing::info!(account = who.name, token = name, "the token of a program was taken back");
-    Ok(())
+    let by = who.name.clone();
+    let revoke = move |accounts: &Accounts| {
+        accounts.remove_token(&name)?;
+        tracing::info!(account = by, token = name, "the token of a program was taken back");
+        Ok(())
+    };
+    change(app, revoke).await
 }
 
-/// On a thread that may wait for the disk.
+/// On a thread that may wait for the disk. The change goes on where the request is gone meanwhile, so it writes its own log.
 async fn change<T: Send + 'static>(
     app: &App,
     change: impl FnOnce(&Accounts) -> Result<T, AccountError> + Send + 'static,
 ) -> Result<T, Unchanged> {
     let accounts = Arc::clone(&app.gatekeeper.accounts);
-    let done = tokio::task::spawn_blocking(move || change(&accounts)).await;
+    let log = tracing::dispatcher::get_default(Clone::clone);
+    let logged = move || tracing::dispatcher::with_default(&log, || change(&accounts));
+    let done = tokio::task::spawn_blocking(logged).await;
     let failed = || (StatusCode::INTERNAL_SERVER_ERROR, "the change failed inside the engine; the log says why".into());
     done.map_err(|_| failed())?.map_err(|error| {
         let status = match error {

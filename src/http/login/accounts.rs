@@ -11,21 +11,25 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::{
     collections::BTreeMap,
-    fmt, fs, io,
-    io::{Read as _, Write as _},
+    fmt,
+    fs::{self, TryLockError},
+    io::{self, Read as _, Write as _},
     os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown},
     path::{Path, PathBuf},
     str::FromStr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::{sync::Semaphore, time::Instant};
 use tracing::warn;
 
 /// The name that the first start makes.
 pub const FIRST: &str = "admin";
 /// A file that somebody changed is seen after this.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Longest wait for another program that is changing the file, which takes milliseconds on a disk that works.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(5);
+const LOCK_RETRY: Duration = Duration::from_millis(20);
 /// A thousand accounts have a fifth of it.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 const NAME_BYTES_MAX: usize = 64;
@@ -111,6 +115,8 @@ pub enum AccountError {
     UnknownToken,
     #[error("there are {most} tokens, as many as may be; remove one first")]
     TooManyTokens { most: usize },
+    #[error("another change of the accounts is under way and has not ended; nothing was changed, try again")]
+    Busy,
     #[error("this is the last account with the role admin: make another one first")]
     LastAdmin,
     #[error(transparent)]
@@ -138,6 +144,8 @@ pub struct Accounts {
     looked_at: Mutex<Option<Instant>>,
     /// Turn to look at the file; requests wait for it without a thread of their own.
     turn: Arc<tokio::sync::Mutex<()>>,
+    /// One permit: one change waits for other programs, and parks a thread; further ones are refused at once.
+    waiting: Semaphore,
 }
 
 impl Accounts {
@@ -149,6 +157,7 @@ impl Accounts {
             looked: Mutex::default(),
             looked_at: Mutex::default(),
             turn: Arc::default(),
+            waiting: Semaphore::new(1),
         }
     }
 
@@ -343,10 +352,18 @@ impl Accounts {
         &self,
         change: impl FnOnce(&mut Book) -> Result<(), AccountError>,
     ) -> Result<(), AccountError> {
+        self.change_within(LOCK_WAIT_MAX, change)
+    }
+
+    fn change_within(
+        &self,
+        wait: Duration,
+        change: impl FnOnce(&mut Book) -> Result<(), AccountError>,
+    ) -> Result<(), AccountError> {
         let parent = self.file.parent().filter(|parent| !parent.as_os_str().is_empty());
         let folder = parent.unwrap_or(Path::new("."));
         let one_at_a_time = fs::File::open(folder).map_err(self.file_error())?;
-        one_at_a_time.lock().map_err(self.file_error())?;
+        self.lock(&one_at_a_time, wait)?;
         let mut book = self.read()?;
         change(&mut book)?;
         let text = serde_json::to_string_pretty(&book).unwrap_or_default();
@@ -370,6 +387,20 @@ impl Accounts {
         // Somebody may have written the file since by hand: the next look reads it.
         looked.seen = None;
         Ok(())
+    }
+
+    /// Locks the folder until it is closed.
+    fn lock(&self, folder: &fs::File, wait: Duration) -> Result<(), AccountError> {
+        let _turn = self.waiting.try_acquire().map_err(|_| AccountError::Busy)?;
+        let began = std::time::Instant::now();
+        loop {
+            match folder.try_lock() {
+                Ok(()) => return Ok(()),
+                Err(TryLockError::WouldBlock) if began.elapsed() < wait => std::thread::sleep(LOCK_RETRY),
+                Err(TryLockError::WouldBlock) => return Err(AccountError::Busy),
+                Err(TryLockError::Error(error)) => return Err(self.file_error()(error)),
+            }
+        }
     }
 }
 

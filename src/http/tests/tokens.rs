@@ -111,3 +111,35 @@ async fn a_token_makes_and_revokes_no_tokens() {
     let names: Vec<_> = desk.accounts.tokens().unwrap().into_iter().map(|token| token.name).collect();
     assert_eq!(names, ["deploy"]);
 }
+
+/// The secret of a token is lost where whoever asked for it is gone; that there is one more is in the log.
+#[tokio::test]
+async fn a_change_that_waits_is_logged_without_its_asker_and_others_are_told_to_try_again() {
+    let capture = telemetry::LogCapture::new();
+    let _guard = capture.start();
+    let desk = Desk::new();
+    let login = desk.log_in(Role::Admin).await;
+    let (cookie, csrf) = (login.cookie.clone(), login.csrf.clone());
+    let make = |name: &str| {
+        let (router, cookie, csrf) = (desk.router.clone(), cookie.clone(), csrf.clone());
+        let wish = json!({ "name": name, "role": "viewer" }).to_string();
+        async move {
+            let headers = [("cookie", &*cookie), ("x-csrf-token", &*csrf), ("content-type", "application/json")];
+            send(&router, Method::POST, "/api/v1/tokens", &headers, Body::from(wish)).await
+        }
+    };
+    let other = std::fs::File::open(desk.folder.path()).unwrap();
+    other.lock().unwrap();
+    let both = futures_util::future::select(Box::pin(make("crm")), Box::pin(make("wallboard")));
+    let (refused, waits) = both.await.factor_first();
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE, "{}", refused.text);
+    assert!(refused.text.contains("another change of the accounts is under way"), "{}", refused.text);
+    drop((waits, other));
+    let deadline = std::time::Instant::now() + Duration::from_secs(4);
+    let told = || capture.lines().iter().any(|line| line.contains("a token for a program was made"));
+    while !told() && std::time::Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(told(), "{:?}", capture.lines());
+    assert_eq!(desk.accounts.tokens().unwrap().len(), 1);
+}

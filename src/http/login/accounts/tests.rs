@@ -163,3 +163,25 @@ fn several_programs_can_change_it_at_once() {
     });
     assert_eq!(accounts.list().unwrap().len(), 5);
 }
+
+/// A program that holds the file, as on a disk that hangs, costs one thread for a while.
+#[test]
+fn a_change_waits_for_another_program_for_a_while_and_further_ones_not_at_all() {
+    let (folder, accounts) = accounts();
+    accounts.add_token("crm", Role::Viewer, None).unwrap();
+    let other = fs::File::open(folder.path()).unwrap();
+    other.lock().unwrap();
+    let (wait, began) = (Duration::from_millis(300), std::time::Instant::now());
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| accounts.change_within(wait, |_| Ok(())));
+        while accounts.waiting.available_permits() > 0 {
+            std::thread::yield_now();
+        }
+        assert!(matches!(accounts.remove_token("crm"), Err(AccountError::Busy)));
+        assert!(began.elapsed() < wait, "refused at once");
+        assert!(matches!(first.join().unwrap(), Err(AccountError::Busy)));
+        assert!(began.elapsed() >= wait);
+    });
+    drop(other);
+    accounts.remove_token("crm").unwrap();
+}
