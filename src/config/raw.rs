@@ -177,8 +177,8 @@ pub(super) struct Http {
     #[schemars(extend("default" = defaults::HTTP_BIND, "title" = "IP:PORT"))]
     pub bind: Option<String>,
     /// A bearer token with which programs may do what an admin may, beside those of `offhook token`; at least 16 characters.
-    /// Write a variable, not the token itself. Without it and without `public_url`, programs on this machine get `/calls`,
-    /// `/reload` and `/mcp` without one.
+    /// Write a variable, not the token itself. Without it, without `public_url` and without tokens of `offhook token`, programs on
+    /// this machine get `/calls`, `/reload`, `/mcp/status` and `/mcp/test` without one.
     #[schemars(length(min = 16))]
     pub admin_token: Option<String>,
     /// The file of who may log in and of the tokens of programs, starting from this file's folder. It is made at the first start,

@@ -94,6 +94,9 @@ pub(super) struct Book {
     accounts: BTreeMap<String, Account>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) tokens: BTreeMap<String, KeptToken>,
+    /// Whether this is what the file says, or that there is none; `false` before the first look, and for a file that makes no sense.
+    #[serde(skip)]
+    pub(super) is_known: bool,
 }
 
 /// Why the accounts could not be read or changed.
@@ -338,13 +341,16 @@ impl Accounts {
 
     pub(super) fn read(&self) -> Result<Book, AccountError> {
         let file = match fs::File::open(&self.file) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Book::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Book { is_known: true, ..Book::default() });
+            }
             opened => opened.map_err(self.file_error())?,
         };
         let mut text = Vec::new();
         file.take(FILE_BYTES_MAX).read_to_end(&mut text).map_err(self.file_error())?;
-        serde_json::from_slice(&text)
-            .map_err(|error| AccountError::Unreadable { file: self.shown(), error: error.to_string() })
+        let book: Book = serde_json::from_slice(&text)
+            .map_err(|error| AccountError::Unreadable { file: self.shown(), error: error.to_string() })?;
+        Ok(Book { is_known: true, ..book })
     }
 
     /// One change after the other, also by several programs; the file is always whole.

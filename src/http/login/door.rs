@@ -52,7 +52,7 @@ pub(in crate::http) enum Door {
     Page(Role),
     /// The API.
     Api(Role),
-    /// What programs on this machine used before there were accounts: they need no token where none is configured.
+    /// Short addresses for scripts: programs on this machine need no token where none is configured and none was made.
     Local(Role),
 }
 
@@ -228,8 +228,13 @@ impl Gatekeeper {
             return Ok(Some(Who { name, role: shown.role, session: None, token: Some(shown) }));
         }
         let who = self.session(&request.headers).await;
-        let local = || matches!(door, Door::Local(_)) && !self.bearer.is_configured() && self.is_local(request);
-        Ok(who.or_else(|| local().then(|| Who::program("local"))))
+        let may_be_local = matches!(door, Door::Local(_)) && !self.bearer.is_configured() && self.is_local(request);
+        if who.is_some() || !may_be_local {
+            return Ok(who);
+        }
+        // Tokens for programs take the place of `http.admin_token`.
+        self.accounts.refresh().await;
+        Ok(self.accounts.has_no_token().then(|| Who::program("local")))
     }
 
     pub(super) fn visitor(&self, request: &Parts) -> Visitor {

@@ -61,6 +61,12 @@ impl Accounts {
         listed(&self.book.load().tokens)
     }
 
+    /// Whether the file is known to have no token, as it was when it was last looked at.
+    pub(super) fn has_no_token(&self) -> bool {
+        let book = self.book.load();
+        book.is_known && book.tokens.is_empty()
+    }
+
     /// Makes a token and returns it; it is nowhere else. `by` is the account that asked for it.
     ///
     /// # Errors

@@ -4,6 +4,19 @@ use super::{
     access::{Desk, TABLE, TOKEN, is_refused},
     *,
 };
+use crate::http::login::Door;
+
+/// Addresses that may be open to programs on this machine without a token.
+const LOCAL: [(Method, &str); 4] = [
+    (Method::GET, "/calls"),
+    (Method::POST, "/reload"),
+    (Method::GET, "/mcp/status"),
+    (Method::POST, "/mcp/test/{id}"),
+];
+
+fn is_local(path: &str) -> bool {
+    LOCAL.iter().any(|(_, local)| *local == path)
+}
 
 /// Whether an address refuses programs with any token.
 pub fn is_for_accounts(method: &str, path: &str) -> bool {
@@ -17,7 +30,7 @@ async fn a_token_of_a_program_may_do_what_its_role_may_and_nothing_more() {
     let desk = Desk::new();
     let tokens = Role::ALL.map(|role| (role, desk.accounts.add_token(role.label(), role, None).unwrap()));
     for &(method, path, needed) in TABLE {
-        let Some(needed) = needed.filter(|_| path.starts_with("/api/")) else { continue };
+        let Some(needed) = needed.filter(|_| path.starts_with("/api/") || is_local(path)) else { continue };
         let place = path.replace("{id}", &id).replace("{server}", "clock").replace("{tenant}", "clinic");
         let place = place.replace("{tool}", "book_visit").replace("{token}", "nothing").replace("{kept}", "nothing");
         for (role, token) in &tokens {
@@ -142,4 +155,44 @@ async fn a_change_that_waits_is_logged_without_its_asker_and_others_are_told_to_
     }
     assert!(told(), "{:?}", capture.lines());
     assert_eq!(desk.accounts.tokens().unwrap().len(), 1);
+}
+
+#[test]
+fn the_short_addresses_are_those_with_a_door_for_this_machine() {
+    let accounts = Arc::new(Accounts::new(Path::new("/nowhere/accounts.json")));
+    let app = crate::http::site::App::new(site(Arc::new(Sample::default()), accounts, None, None));
+    let (_, listed) = crate::http::site::routes(&app).into_parts();
+    let listed = listed.into_iter().filter(|address| matches!(address.door, Door::Local(_)));
+    let listed: Vec<_> = listed.map(|address| (address.method, address.path)).collect();
+    assert_eq!(listed, LOCAL);
+}
+
+/// Tokens of programs take the place of `http.admin_token`.
+#[tokio::test]
+async fn where_programs_have_tokens_none_on_this_machine_does_without() {
+    let desk = Desk::with(|site| site.admin_token = None);
+    let statuses = async |headers: &[(&str, &str)]| {
+        let mut all = Vec::new();
+        for (method, path) in LOCAL {
+            all.push(ask(&desk.router, method, &path.replace("{id}", "clock"), headers).await.status);
+        }
+        all
+    };
+    assert_eq!(statuses(&[]).await, [StatusCode::OK; 4]);
+    let token = desk.accounts.add_token("deploy", Role::Admin, None).unwrap();
+    assert_eq!(statuses(&[]).await, [StatusCode::UNAUTHORIZED; 4]);
+    assert_eq!(statuses(&[("authorization", &format!("Bearer {token}"))]).await, [StatusCode::OK; 4]);
+    desk.accounts.remove_token("deploy").unwrap();
+    assert_eq!(statuses(&[]).await, [StatusCode::OK; 4]);
+}
+
+/// Such a file may have had tokens.
+#[tokio::test]
+async fn a_file_that_makes_no_sense_opens_no_short_address() {
+    let desk = Desk::with(|site| site.admin_token = None);
+    std::fs::write(desk.folder.path().join("accounts.json"), "{\"accounts\": 7}").unwrap();
+    for (method, path) in LOCAL {
+        let status = ask(&desk.router, method, &path.replace("{id}", "clock"), &[]).await.status;
+        assert_eq!(status, StatusCode::UNAUTHORIZED, "{path}");
+    }
 }
