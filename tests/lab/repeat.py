@@ -30,8 +30,9 @@ HEARD, NOT_HEARD = "providers::", "stages::programs"
 
 @contextlib.contextmanager
 def load(wanted: bool):
-    """A program on every core that computes all the time."""
-    burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(run_tests.CORES if wanted else 0)]
+    """A program on every core that computes all the time, as long as this one is there."""
+    computes = "import os\nparent = os.getppid()\nwhile os.getppid() == parent:\n    sum(range(1_000_000))"
+    burners = [subprocess.Popen([sys.executable, "-c", computes]) for _ in range(run_tests.CORES if wanted else 0)]
     try:
         yield
     finally:
