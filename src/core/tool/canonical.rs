@@ -100,6 +100,14 @@ pub fn arguments_digest(arguments: &Map<String, Value>) -> [u8; 32] {
     Sha256::digest(text).into()
 }
 
+/// By what two calls under one id are told apart: the tool and what `arguments_digest` covers.
+pub fn call_digest(tool: &str, arguments: &Map<String, Value>) -> [u8; 32] {
+    let mut text = String::new();
+    write_string(tool, &mut text);
+    write_object(arguments, Keys::Escaped, &mut text);
+    Sha256::digest(text).into()
+}
+
 /// Stands for a value in a record that may not hold the value itself.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Fingerprint {

@@ -1,7 +1,8 @@
 //! What a repeated call is answered with: providers send a call again after a hiccup, and what it
 //! asked for must not happen twice.
 //!
-//! One [`Replay`] belongs to one call. A key is [`super::canonical::idempotency_key`]. Its life:
+//! One [`Replay`] belongs to one call. A key is [`super::canonical::idempotency_key`]; beside it stands a digest of what the
+//! call asks for, since a provider may give one id to two calls. Its life:
 //!
 //! ```text
 //! arrive → First ── policy says no ──→ (nothing kept; the next one is First again)
@@ -57,7 +58,7 @@ pub enum NotBegun {
 
 /// The results of one call by their keys.
 pub struct Replay<W> {
-    in_flight: HashMap<String, Vec<W>>,
+    in_flight: HashMap<String, Running<W>>,
     stored: HashMap<String, Stored>,
     /// Keys of `stored`, oldest first.
     order: VecDeque<String>,
@@ -65,7 +66,14 @@ pub struct Replay<W> {
     forgotten: u64,
 }
 
+struct Running<W> {
+    /// Digest of tool and arguments.
+    content: [u8; 32],
+    waiting: Vec<W>,
+}
+
 struct Stored {
+    content: [u8; 32],
     envelope: Value,
     bytes: usize,
 }
@@ -79,7 +87,7 @@ impl<W> Default for Replay<W> {
 impl<W> Replay<W> {
     /// Looks a call up; one that meets itself running is attached to the first.
     pub fn arrive(&mut self, key: &str, waiter: W) -> Arrival<'_, W> {
-        if let Some(waiting) = self.in_flight.get_mut(key) {
+        if let Some(Running { waiting, .. }) = self.in_flight.get_mut(key) {
             if waiting.len() == WAITING_MAX {
                 return Arrival::Crowded(waiter);
             }
@@ -92,26 +100,32 @@ impl<W> Replay<W> {
         }
     }
 
+    /// Whether the key is taken by a call that asks for something else.
+    pub fn stands_for_another(&self, key: &str, content: &[u8; 32]) -> bool {
+        let running = self.in_flight.get(key).map(|running| &running.content);
+        running.or_else(|| self.stored.get(key).map(|stored| &stored.content)).is_some_and(|known| known != content)
+    }
+
     /// The call with this key was admitted and begins to run.
-    pub fn begin(&mut self, key: &str) -> Result<(), NotBegun> {
+    pub fn begin(&mut self, key: &str, content: [u8; 32]) -> Result<(), NotBegun> {
         if self.in_flight.contains_key(key) || self.stored.contains_key(key) {
             return Err(NotBegun::Repeat);
         }
         if self.in_flight.len() >= IN_FLIGHT_MAX {
             return Err(NotBegun::TooMany);
         }
-        self.in_flight.insert(key.to_owned(), Vec::new());
+        self.in_flight.insert(key.to_owned(), Running { content, waiting: Vec::new() });
         Ok(())
     }
 
     /// The call ran, well or badly. Gives those who waited for it, in the order they came; they get
     /// the envelope as [`replayed`]. What was not in flight is not stored.
     pub fn finish(&mut self, key: &str, envelope: Value) -> Vec<W> {
-        let Some(waiting) = self.in_flight.remove(key) else { return Vec::new() };
+        let Some(Running { content, waiting }) = self.in_flight.remove(key) else { return Vec::new() };
         let bytes = envelope.to_string().len();
         self.bytes += bytes;
         self.order.push_back(key.to_owned());
-        self.stored.insert(key.to_owned(), Stored { envelope, bytes });
+        self.stored.insert(key.to_owned(), Stored { content, envelope, bytes });
         while self.order.len() > STORED_MAX || (self.bytes > STORED_BYTES_MAX && self.order.len() > 1) {
             let oldest = self.order.pop_front().and_then(|key| self.stored.remove(&key));
             self.bytes -= oldest.map_or(0, |oldest| oldest.bytes);
@@ -123,7 +137,7 @@ impl<W> Replay<W> {
     /// The call did not run to an outcome (it was withdrawn before it did anything). Gives those
     /// who waited; nothing is stored.
     pub fn abandon(&mut self, key: &str) -> Vec<W> {
-        self.in_flight.remove(key).unwrap_or_default()
+        self.in_flight.remove(key).map_or_else(Vec::new, |running| running.waiting)
     }
 
     pub fn is_in_flight(&self, key: &str) -> bool {
@@ -169,9 +183,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    const ASKED: [u8; 32] = [1; 32];
+
     fn run(replay: &mut Replay<u32>, key: &str, envelope: Value) {
         assert!(matches!(replay.arrive(key, 0), Arrival::First(0)));
-        replay.begin(key).unwrap();
+        replay.begin(key, ASKED).unwrap();
         assert_eq!(replay.finish(key, envelope), Vec::<u32>::new());
     }
 
@@ -195,7 +211,7 @@ mod tests {
     fn a_repeat_in_flight_waits_for_the_first() {
         let mut replay = Replay::default();
         assert_eq!(replay.arrive("a", 1), Arrival::First(1));
-        replay.begin("a").unwrap();
+        replay.begin("a", ASKED).unwrap();
         assert_eq!(replay.arrive("a", 2), Arrival::Attached);
         assert_eq!(replay.arrive("a", 3), Arrival::Attached);
         assert_eq!(replay.finish("a", json!({ "ok": true })), [2, 3]);
@@ -209,11 +225,11 @@ mod tests {
         let mut replay = Replay::default();
         assert_eq!(replay.arrive("a", 1), Arrival::First(1));
         assert_eq!(replay.arrive("a", 2), Arrival::First(2));
-        assert_eq!(replay.begin("a"), Ok(()));
-        assert_eq!(replay.begin("a"), Err(NotBegun::Repeat));
+        assert_eq!(replay.begin("a", ASKED), Ok(()));
+        assert_eq!(replay.begin("a", ASKED), Err(NotBegun::Repeat));
         assert_eq!(replay.arrive("a", 2), Arrival::Attached);
         assert_eq!(replay.finish("a", json!({})), [2]);
-        assert_eq!(replay.begin("a"), Err(NotBegun::Repeat));
+        assert_eq!(replay.begin("a", ASKED), Err(NotBegun::Repeat));
     }
 
     /// P answer 6: policy's refusals and withdrawn calls leave nothing: the same call may come again.
@@ -224,7 +240,7 @@ mod tests {
         assert_eq!(replay.arrive("refused", 2), Arrival::First(2));
         assert_eq!(replay.finish("refused", json!({ "ok": false })), [] as [u32; 0]);
         assert_eq!(replay.arrive("refused", 3), Arrival::First(3));
-        replay.begin("withdrawn").unwrap();
+        replay.begin("withdrawn", ASKED).unwrap();
         assert_eq!(replay.arrive("withdrawn", 4), Arrival::Attached);
         assert_eq!(replay.abandon("withdrawn"), [4]);
         assert_eq!(replay.arrive("withdrawn", 5), Arrival::First(5));
@@ -253,15 +269,27 @@ mod tests {
     fn neither_runs_nor_waits_are_without_a_limit() {
         let mut replay = Replay::default();
         for n in 0..IN_FLIGHT_MAX {
-            replay.begin(&n.to_string()).unwrap();
+            replay.begin(&n.to_string(), ASKED).unwrap();
         }
-        assert_eq!(replay.begin("one more"), Err(NotBegun::TooMany));
+        assert_eq!(replay.begin("one more", ASKED), Err(NotBegun::TooMany));
         for n in 0..WAITING_MAX {
             assert_eq!(replay.arrive("0", n), Arrival::Attached);
         }
         assert_eq!(replay.arrive("0", 99), Arrival::Crowded(99));
         assert_eq!(replay.finish("0", json!({})).len(), WAITING_MAX);
-        replay.begin("one more").unwrap();
+        replay.begin("one more", ASKED).unwrap();
+    }
+
+    /// One id for two calls: running or done, the first one's result is not the other's.
+    #[test]
+    fn a_key_stands_for_what_was_asked_first() {
+        let mut replay = Replay::default();
+        let tells = |replay: &Replay<u32>| [ASKED, [2; 32]].map(|asked| replay.stands_for_another("a", &asked));
+        assert_eq!(tells(&replay), [false, false]);
+        replay.begin("a", ASKED).unwrap();
+        assert_eq!(tells(&replay), [false, true]);
+        replay.finish("a", json!({}));
+        assert_eq!(tells(&replay), [false, true]);
     }
 
     #[test]

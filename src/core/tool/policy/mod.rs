@@ -16,6 +16,7 @@ mod confirm;
 mod earlier;
 mod envelope;
 mod judge;
+mod key;
 mod party;
 mod read_back;
 mod residency;
@@ -55,6 +56,7 @@ use confirm::{Confirmations, Token};
 use earlier::Earlier;
 use envelope::Meta;
 use jiff::Timestamp;
+use key::Key;
 use secrets::Secrets;
 use serde_json::{Map, Value, json};
 use std::{
@@ -72,8 +74,6 @@ pub const CONFIRMATION_TOKEN: &str = "confirmationToken";
 /// How long a call with a token waits for the transcript of the caller's answer: transcribers take
 /// about a second, and the caller is waiting.
 const WORDS_MAX: Duration = Duration::from_millis(2500);
-/// Providers' ids of calls are a few dozen bytes; a longer one is kept as its digest.
-const ID_BYTES_MAX: usize = 128;
 /// What is kept of a name that a model made up.
 pub const NAME_CHARS_MAX: usize = 64;
 
@@ -215,12 +215,12 @@ impl CallPolicy {
                 return self.stop(id, call, audit, (self.within_budget(&turn, failure), Vec::new()));
             }
         };
-        let key = self.earlier_key(call, &arguments).unwrap_or_else(|| self.key(call, &arguments));
+        let key = self.key(call, &arguments);
         // A hash over few possible arguments can be undone by trying them, so only ids are told.
-        if key.starts_with("provider:") {
-            audit.idempotency_key.clone_from(&key);
+        if key.text.starts_with("provider:") {
+            audit.idempotency_key.clone_from(&key.text);
         }
-        match self.replay.arrive(&key, id) {
+        match self.replay.arrive(&key.text, id) {
             Arrival::First(_) => {}
             Arrival::Attached => return Admission::Attached,
             Arrival::Stored(_, envelope) => {
@@ -411,7 +411,7 @@ impl CallPolicy {
     }
 
     /// Step 7: the gate, and what its answer means for a telephone.
-    fn decide(&mut self, id: ToolCallId, mut candidate: Candidate<'_>, key: String, now: Instant) -> Admission {
+    fn decide(&mut self, id: ToolCallId, mut candidate: Candidate<'_>, key: Key, now: Instant) -> Admission {
         let spec = &candidate.entry.spec;
         if let Some(failure) = self.kept(spec) {
             candidate.audit.kept();
@@ -473,7 +473,7 @@ impl CallPolicy {
         id: ToolCallId,
         candidate: Candidate<'_>,
         approval: Option<Approval>,
-        key: String,
+        Key { text: key, content }: Key,
         now: Instant,
     ) -> Admission {
         let remote = (self.rules.remote_gate != RemoteUse::None).then(|| {
@@ -481,7 +481,7 @@ impl CallPolicy {
             Box::new(RemoteQuestion { event, confirmed: approval == Some(Approval::Caller) })
         });
         let Candidate { call, entry, arguments, audit, .. } = candidate;
-        if self.replay.begin(&key).is_err() {
+        if self.replay.begin(&key, content).is_err() {
             let failure = Failure::new(ToolError::SessionInactive, "Too many tools are running.");
             return self.stop(id, call, audit, (failure.into(), Vec::new()));
         }
@@ -526,14 +526,6 @@ impl CallPolicy {
         )
     }
 
-    fn key(&self, call: &ToolCall, arguments: &Map<String, Value>) -> String {
-        // An id is kept as long as the call lasts, and stands in the audit line.
-        let short =
-            call.provider_id().map(|id| if id.len() > ID_BYTES_MAX { canonical::digest_of(id) } else { id.to_owned() });
-        let provider_id = short.as_deref();
-        self.earlier.of_this_session(canonical::idempotency_key(provider_id, &call.name, arguments, &self.turns.id()))
-    }
-
     fn meta<'a>(&'a self, spec: &'a ToolSpec, duration: Duration) -> Meta<'a> {
         Meta { tool: &spec.name, spec: Some(spec), registry_version: self.toolbox.version(), duration }
     }
@@ -565,7 +557,6 @@ impl CallPolicy {
         audit.ok = envelope["ok"] == true;
         let error = envelope["error"]["type"].as_str().and_then(ToolError::parse);
         audit.error_type = error.map(ToolError::label);
-        // A repeat that names another tool than the first may name one that does not exist.
         let tool = self.toolbox.entry(&call.name).map(|entry| entry.spec.name.clone());
         Answer { id, output: self.text(envelope), tool, error, actions: Vec::new(), audit }
     }

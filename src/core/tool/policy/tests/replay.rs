@@ -8,7 +8,7 @@ fn found() -> ToolOutcome {
     ToolOutcome::act("Found.", CallAction::SayNextTurn { message: "and so on".into() })
 }
 
-/// P29: the provider's id, longer than eight characters, is the key; the words are not looked at.
+/// P29: the provider's id, longer than eight characters, is the key, in any turn.
 #[test]
 fn a_provider_id_is_the_key() {
     let mut desk = Desk::new([hours()]);
@@ -18,6 +18,37 @@ fn a_provider_id_is_the_key() {
     desk.caller("next");
     let again = desk.answered("call_00001", "hours", X);
     assert_eq!(envelope(&again)["meta"]["replayed"], true, "in a later turn too");
+}
+
+/// A provider that gives one id to two calls: the second is not told that it is done, and runs once as well.
+#[test]
+fn an_id_that_stands_for_other_arguments_is_no_key() {
+    const Y: &str = r#"{"query":"y"}"#;
+    let mut desk = Desk::new([hours(), on_call("wave"), on_call("nod")]);
+    let first = desk.runs("call_00001", "hours", X);
+    let second = desk.runs("call_00001", "hours", Y);
+    assert!(second.idempotency_key().starts_with("hash:"), "{}", second.idempotency_key());
+    assert!(matches!(desk.admit("call_00001", "hours", Y).1, Admission::Attached), "it waits for its own first");
+    desk.policy.settle(first.id(), found(), desk.now);
+    let settled = desk.policy_settle(second.id(), ToolOutcome::failed(ToolError::Permanent, "Broken."));
+    assert_eq!(settled.answers.len(), 2);
+    assert_eq!(desk.answered("call_00001", "hours", r#" {"query": "x"} "#).error, None);
+    assert_eq!(desk.answered("call_00001", "hours", Y).error, Some(ToolError::Permanent));
+    desk.caller("next");
+    desk.runs_to("call_00002", "wave", "{}", 1, ToolOutcome::done("", Value::Null));
+    desk.runs("call_00002", "nod", "{}");
+}
+
+/// A repeat of a confirmed call may come with the token or without it.
+#[test]
+fn the_token_of_a_confirmation_makes_no_other_call() {
+    let mut desk = Desk::new([book()]);
+    let token = token(&desk.asked("call_00001", "book", TABLE));
+    desk.caller("yes");
+    desk.runs_to("call_00001", "book", &table(&token), 1, ToolOutcome::done("Booked.", Value::Null));
+    for arguments in [TABLE, &*table(&token)] {
+        assert_eq!(envelope(&desk.answered("call_00001", "book", arguments))["meta"]["replayed"], true);
+    }
 }
 
 /// P30, P answer 7: a short id is a counter, so tool, arguments and turn are hashed; another turn is another call.
@@ -146,12 +177,13 @@ fn a_call_that_was_given_up_can_come_again() {
     desk.runs("provider-1", "hours", X);
 }
 
-/// P12: an id that comes again with a name nobody knows is answered, and the name is kept nowhere.
+/// P12: an id that comes again with a name nobody knows is another call, and the name is kept nowhere.
 #[test]
 fn a_repeat_under_a_made_up_name_names_no_tool() {
     let mut desk = Desk::new([hours()]);
     desk.runs_to("provider-1", "hours", X, 1, found());
     let again = desk.answered("provider-1", "made_up", X);
+    assert_eq!(again.error, Some(ToolError::NotFound));
     assert_eq!((again.tool, again.audit.tool_id.as_str()), (None, "unknown"));
 }
 
