@@ -90,6 +90,8 @@ pub struct Decision {
     /// The answer of the public check has more fields than the strict gate's.
     public: bool,
     verdict: Option<Box<Verdict>>,
+    /// The evidence does not keep the decision from being published.
+    publishable: bool,
     subject: Box<Subject>,
 }
 
@@ -113,12 +115,14 @@ impl Decision {
             errors: Vec::new(),
             closed: false,
             public,
+            publishable: verdict.evidence.is_publishable(),
             verdict: Some(Box::new(verdict)),
             subject: Box::new(subject),
         }
     }
 
-    pub(super) fn invalid(public: bool, subject: Subject, errors: Vec<ValidationError>) -> Self {
+    /// `publishable`: what the evidence is worth is told even where the rest of the event cannot be read.
+    pub(super) fn invalid(public: bool, publishable: bool, subject: Subject, errors: Vec<ValidationError>) -> Self {
         Self {
             route: Route::Refuse,
             blockers: vec![Cow::Borrowed(words::INVALID)],
@@ -127,6 +131,7 @@ impl Decision {
             closed: false,
             public,
             verdict: None,
+            publishable,
             subject: Box::new(subject),
         }
     }
@@ -140,8 +145,14 @@ impl Decision {
             closed: true,
             public: true,
             verdict: None,
+            publishable: false,
             subject: Box::new(subject),
         }
+    }
+
+    /// Evidence that was looked at says whether the decision may be published; otherwise it may not.
+    pub(super) fn publishable_if(self, publishable: bool) -> Self {
+        Self { publishable, ..self }
     }
 
     /// The refusal of what is no JSON.
@@ -159,6 +170,7 @@ impl Decision {
             closed: false,
             public: true,
             verdict: None,
+            publishable: false,
             subject: Box::new(subject),
         }
     }
@@ -374,7 +386,6 @@ impl Decision {
 
     /// The same with how long the decision took, in milliseconds.
     pub fn audit_event_after(&self, latency_ms: Option<f64>) -> Value {
-        let publishable = self.verdict.as_ref().is_none_or(|verdict| verdict.evidence.is_publishable());
         json!({
             "audit_event_version": "aana.audit_safe_decision.v1",
             "route": self.route.label(),
@@ -385,8 +396,8 @@ impl Decision {
             "hard_blockers": self.blockers,
             "missing_evidence": self.missing_evidence(),
             "evidence_refs": self.refs_json(),
-            "public_audit_log_allowed": publishable,
-            "public_claim_allowed": publishable,
+            "public_audit_log_allowed": self.publishable,
+            "public_claim_allowed": self.publishable,
             "authorization_state": self.subject.authorization_state,
             "authorization_report": self.verdict.as_ref().map(|verdict| verdict.authorization.to_json()),
             "tool_name": self.subject.tool_name,

@@ -120,12 +120,16 @@ impl Gate {
     pub fn check(&self, event: &Value, now: Timestamp) -> Decision {
         let normal = match normalize::public(event) {
             Ok(normal) => normal,
-            Err(message) => return Decision::closed(Subject::of_json(event), words::UNREADABLE, message),
+            Err(message) => {
+                let publishable = event.as_object().is_none_or(|event| self.is_publishable(event, now));
+                let closed = Decision::closed(Subject::of_json(event), words::UNREADABLE, message);
+                return closed.publishable_if(publishable);
+            }
         };
         if let (RequiredFields::Contract, Some(event)) = (self.settings.required_fields, event.as_object()) {
             let errors = schema::check_as_sent(event);
             if !errors.is_empty() {
-                return Decision::invalid(true, Subject::of_object(event), errors);
+                return Decision::invalid(true, self.is_publishable(&normal, now), Subject::of_object(event), errors);
             }
         }
         let subject = Subject::of_object(&normal);
@@ -141,7 +145,7 @@ impl Gate {
     pub fn gate(&self, event: &Value, now: Timestamp) -> Decision {
         match event {
             Value::Object(object) => self.run(object.clone(), Subject::of_object(object), false, now),
-            other => Decision::invalid(false, Subject::of_json(other), schema::validate(other)),
+            other => Decision::invalid(false, false, Subject::of_json(other), schema::validate(other)),
         }
     }
 
@@ -183,7 +187,8 @@ impl Gate {
         let event = Value::Object(event);
         let errors = schema::validate(&event);
         if !errors.is_empty() {
-            return Decision::invalid(public, subject, errors);
+            let publishable = event.as_object().is_some_and(|event| self.is_publishable(event, now));
+            return Decision::invalid(public, publishable, subject, errors);
         }
         // A valid event has a view; should the two ever disagree, the event is refused.
         let Some(view) = view_of(&event) else {
@@ -191,6 +196,13 @@ impl Gate {
         };
         let (draft, verdict) = decide::decide(&view, lifted, &self.settings, now);
         Decision::decided(public, subject, draft, verdict)
+    }
+
+    /// What the evidence of an event says of publishing, whatever the schema says of the event.
+    fn is_publishable(&self, event: &Map<String, Value>, now: Timestamp) -> bool {
+        let refs = event.get("evidence_refs").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let category = event.get("tool_category").and_then(Value::as_str).and_then(Category::parse);
+        analyze(refs, category.unwrap_or(Category::Unknown), now, self.settings.evidence_age_max()).is_publishable()
     }
 }
 

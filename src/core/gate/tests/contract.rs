@@ -326,3 +326,29 @@ fn poor_evidence_is_not_published() {
     let decision = contract().check(&event("private_read", "authenticated", &[evidence("auth_event")]), now());
     assert_eq!(decision.audit_event()["public_audit_log_allowed"], true);
 }
+
+/// Bad evidence counts also in an event that is refused for its form, as in the reference; nothing is published of what was not read.
+#[test]
+fn poor_evidence_of_an_event_that_is_refused_is_not_published() {
+    let leak = with(evidence("auth_event"), "summary", json!("password: hunter2hunter2"));
+    let poor = [leak, with(evidence("auth_event"), "redaction_status", json!("sensitive"))];
+    for gate in [contract(), reference()] {
+        let published = |item: &Value| {
+            let refused = with(
+                event("private_read", "authenticated", std::slice::from_ref(item)),
+                "risk_domain",
+                json!("no_such"),
+            );
+            let decision = gate.check(&refused, now());
+            assert_eq!((decision.route(), decision.verdict()), (Route::Refuse, None));
+            decision.audit_event()["public_audit_log_allowed"] == true
+        };
+        assert!(published(&evidence("auth_event")));
+        assert_eq!(poor.each_ref().map(published), [false, false]);
+        for (field, value) in [("risk_domain", json!(7)), ("recommended_route", json!(["accept"]))] {
+            let refused = with(event("private_read", "authenticated", &poor), field, value);
+            assert_eq!(gate.check(&refused, now()).audit_event()["public_audit_log_allowed"], false, "{field}");
+        }
+    }
+    assert_eq!(Decision::unreadable("It is no JSON.").audit_event()["public_claim_allowed"], false);
+}
