@@ -336,7 +336,7 @@ mod tests {
             said.push(match piece {
                 Piece::Text(text) => text,
                 Piece::Call(call) => format!("{} {}", call.name, call.arguments),
-                Piece::Usage(usage) => panic!("{usage:?}"),
+                other => panic!("{other:?}"),
             });
         }
         said
@@ -372,7 +372,7 @@ mod tests {
             match piece {
                 Piece::Text(text) => first = text.split(['.', '?']).next().unwrap_or_default().to_owned(),
                 Piece::Call(call) => return call.name,
-                Piece::Usage(usage) => panic!("{usage:?}"),
+                other => panic!("{other:?}"),
             }
         }
         first

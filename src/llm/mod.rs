@@ -11,7 +11,7 @@ pub use openai_chat::answer::fuzz;
 
 use crate::{
     call::Usage,
-    remote::{Fault, kinds::Kind},
+    remote::{Fault, kinds::Kind, wards::Oddity},
     sentences::Sentences,
     tool::{ToolCall, schemas::Dialect},
 };
@@ -101,6 +101,8 @@ pub enum Piece {
     Call(ToolCall),
     /// Of the whole answer; once, where the vendor tells.
     Usage(Usage),
+    /// A message of the service was odd, and cost the answer nothing.
+    Oddity(Oddity),
 }
 
 /// How an answer ended.

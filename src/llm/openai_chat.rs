@@ -5,6 +5,7 @@
 //!
 //! - The tokens come in a chunk without choices after the answer's end; `[DONE]` may be missing.
 //! - A fault may come as an event in the middle of an answer whose status is 200.
+//! - An event of a proxy or a broken server may be no chunk; it is passed over, unless it may hold a part of a call.
 //! - Calls come in fragments which may interleave, or whole; with an index, the same index for all, or none.
 //! - Unknown keys of a request are refused by many, among them those that only the vendor knows.
 //! - What the model thinks may stand in the answer, between tags (`thoughts`).
@@ -20,7 +21,7 @@ mod thoughts;
 use super::{Ask, Finish, Model, ModelKind, Piece};
 use crate::{
     config::OptionProblem,
-    remote::{Fault, checks, http, kinds, sse},
+    remote::{Fault, checks, http, kinds, sse, wards::Oddity},
     tool::schemas::Dialect,
 };
 use answer::{Answer, News};
@@ -38,6 +39,7 @@ use tokio::{
 const AFTER_MAX: Duration = Duration::from_millis(500);
 /// Nobody speaks so long at the telephone. The time that the words wait to be taken is in it.
 const ANSWER_MAX: Duration = Duration::from_secs(10 * 60);
+const UNREADABLE: Fault = Fault::Garbage("its events hold no chat.completion.chunk");
 /// A token takes some 300 bytes, so these are 50 000.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
@@ -112,15 +114,20 @@ async fn answer(
             // It has said all; how it hangs up does not matter.
             _ if ended => break,
             Ok(Some(Err(fault))) => return Err(fault),
+            // Its end may have been among them.
+            Ok(None) if answer.is_malformed() => return Err(UNREADABLE),
             Ok(None) => return Err(Fault::Closed(None)),
             Err(_) => return Err(Fault::Slow(limit)),
         };
-        let News { text, token } = answer.take(&data)?;
+        let News { text, token, malformed } = answer.take(&data)?;
+        if malformed {
+            tell(&pieces, Piece::Oddity(Oddity::Malformed)).await?;
+        }
         if !text.is_empty() {
             tell(&pieces, Piece::Text(text)).await?;
         }
         if answer.finish().is_some() && !ended {
-            for call in answer.calls()? {
+            for call in answer.calls() {
                 tell(&pieces, Piece::Call(call)).await?;
             }
             deadline = Instant::now() + AFTER_MAX;
@@ -135,6 +142,9 @@ async fn answer(
     tokio::spawn(timeout(AFTER_MAX, async move { while events.next().await.is_some() {} }));
     if let Some(usage) = answer.usage() {
         tell(&pieces, Piece::Usage(usage)).await?;
+    }
+    if answer.is_garbage() {
+        return Err(UNREADABLE);
     }
     answer.finish().ok_or(Fault::Closed(None))
 }

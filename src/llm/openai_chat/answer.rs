@@ -97,6 +97,8 @@ pub(super) struct News {
     pub(super) text: String,
     /// The answer went on, be it by a part of a call.
     pub(super) token: bool,
+    /// It could not be read.
+    pub(super) malformed: bool,
 }
 
 /// One answer.
@@ -107,12 +109,22 @@ pub(super) struct Answer {
     finish: Option<Finish>,
     usage: Option<Usage>,
     done: bool,
+    /// Something of it could be read, or nothing of it, though something came.
+    read: bool,
+    malformed: bool,
 }
 
 #[derive(Debug)]
 struct Begun {
     index: Option<u64>,
     call: ToolCall,
+}
+
+impl Begun {
+    /// Its arguments are whole; nothing can follow.
+    fn is_whole(&self) -> bool {
+        serde_json::from_str::<IgnoredAny>(&self.call.arguments).is_ok()
+    }
 }
 
 impl Answer {
@@ -122,12 +134,19 @@ impl Answer {
             self.done = true;
             // Where no reason was given.
             self.finish.get_or_insert(Finish::Stop);
-            return Ok(News { text: self.thoughts.rest(), token: false });
+            return Ok(News { text: self.thoughts.rest(), ..News::default() });
         }
         let chunk: Chunk = match serde_json::from_str(data) {
             Ok(chunk) => chunk,
             Err(_) if self.finish.is_some() => return Ok(News::default()),
-            Err(_) => return Err(Fault::Garbage("an event holds no chat.completion.chunk")),
+            // Its arguments may have been in it: what is left of them could ask for something else.
+            Err(_) if self.calls.iter().any(|begun| !begun.is_whole()) => {
+                return Err(Fault::Garbage("an event in the middle of a call holds no chat.completion.chunk"));
+            }
+            Err(_) => {
+                self.malformed = true;
+                return Ok(News { malformed: true, ..News::default() });
+            }
         };
         if let Some(usage) = chunk.usage {
             // Where every chunk has it, it grows.
@@ -148,11 +167,12 @@ impl Answer {
         // A refusal is the model's own words to the caller. What is only thought is not waited for longer than silence.
         let text = [delta.content, delta.refusal].into_iter().flatten().map(|text| self.thoughts.said(&text));
         let text = text.collect::<String>();
-        let mut news = News { token: !text.is_empty(), text };
+        let mut news = News { token: !text.is_empty(), text, malformed: false };
         for fragment in delta.tool_calls.into_iter().flatten() {
             news.token = true;
             self.join(fragment)?;
         }
+        self.read |= news.token;
         self.finish = match choice.finish_reason.as_deref() {
             None | Some("") => None,
             Some("length") => Some(Finish::Length),
@@ -172,6 +192,16 @@ impl Answer {
         self.done
     }
 
+    /// Events came that could not be read.
+    pub(super) const fn is_malformed(&self) -> bool {
+        self.malformed
+    }
+
+    /// Events came, and nothing that was said or called could be read of them.
+    pub(super) const fn is_garbage(&self) -> bool {
+        self.malformed && !self.read
+    }
+
     /// How it ended, once it has.
     pub(super) const fn finish(&self) -> Option<Finish> {
         self.finish
@@ -182,19 +212,17 @@ impl Answer {
     }
 
     /// The calls of an answer that is whole, once; what was cut may be cut in a call's arguments.
-    pub(super) fn calls(&mut self) -> Result<Vec<ToolCall>, Fault> {
+    /// One without a name is a call as well: the model is answered that it names no tool.
+    pub(super) fn calls(&mut self) -> Vec<ToolCall> {
         if self.finish != Some(Finish::Stop) {
-            return Ok(Vec::new());
+            return Vec::new();
         }
         let whole = |begun: Begun| {
-            let ToolCall { mut id, name, arguments } = begun.call;
-            if name.is_empty() {
-                return Err(Fault::Garbage("a call has no name"));
+            let mut call = begun.call;
+            if call.id.is_empty() {
+                call.id = format!("{}{}", ToolCall::UNNAMED, Uuid::new_v4().simple());
             }
-            if id.is_empty() {
-                id = format!("{}{}", ToolCall::UNNAMED, Uuid::new_v4().simple());
-            }
-            Ok(ToolCall { id, name, arguments })
+            call
         };
         self.calls.drain(..).map(whole).collect()
     }
@@ -239,8 +267,7 @@ impl Answer {
 /// calls 0, or none of them; others make a new id, but no name, for each fragment.
 fn begins(known: &Begun, index: Option<u64>, id: &str, name: &str) -> bool {
     let other_id = !id.is_empty() && !known.call.id.is_empty() && known.call.id != id;
-    let is_whole = || serde_json::from_str::<IgnoredAny>(&known.call.arguments).is_ok();
-    !name.is_empty() && (other_id || id.is_empty() && index.is_none() && is_whole())
+    !name.is_empty() && (other_id || id.is_empty() && index.is_none() && known.is_whole())
 }
 
 /// A fault that is told where an answer was to come.
@@ -270,10 +297,10 @@ pub fn fuzz(data: &[u8]) {
         }
     }
     let finish = answer.finish();
-    let Ok(calls) = answer.calls() else { return };
+    let calls = answer.calls();
     assert!(calls.len() <= CALLS_MAX && (calls.is_empty() || finish == Some(Finish::Stop)));
-    assert!(calls.iter().all(|call| !call.name.is_empty() && !call.id.is_empty()));
+    assert!(calls.iter().all(|call| !call.id.is_empty()));
     let called: usize = calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
     assert!(called <= 2 * came, "{called} bytes are called of {came}");
-    assert_eq!(answer.calls(), Ok(Vec::new()), "calls are told once");
+    assert_eq!(answer.calls(), Vec::new(), "calls are told once");
 }

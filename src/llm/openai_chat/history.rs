@@ -105,7 +105,7 @@ fn write_calls(text: &str, calls: &[ToolCall], later: &[Message], written: &mut 
             distinct.push(call);
         }
     }
-    let function = |call: &ToolCall| json!({ "name": call.name, "arguments": arguments(call) });
+    let function = |call: &ToolCall| json!({ "name": name(call), "arguments": arguments(call) });
     let entry = |call: &&ToolCall| json!({ "id": call.id, "type": "function", "function": function(call) });
     let entries: Vec<Value> = distinct.iter().map(entry).collect();
     let content = if text.is_empty() { Value::Null } else { text.into() };
@@ -128,6 +128,11 @@ fn result_of<'a>(id: &str, later: &'a [Message]) -> Option<&'a str> {
         _ => None,
     });
     results.last()
+}
+
+/// Servers refuse a request with a call that has no name; the model knows from the result that it had none.
+fn name(call: &ToolCall) -> &str {
+    if call.name.is_empty() { "unnamed" } else { &call.name }
 }
 
 /// Many servers read the arguments of earlier calls when they write the prompt, and refuse every request in which they
@@ -165,6 +170,13 @@ mod tests {
             format!("{} {of}: {content}", message["role"].as_str().unwrap())
         };
         messages(told).into_iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_call_without_a_name_has_one_in_the_history() {
+        let nameless = ToolCall { name: String::new(), ..call("a", "{}") };
+        let told = messages(&[Message::Agent { text: String::new(), calls: vec![nameless] }]);
+        assert_eq!(told[0]["tool_calls"][0]["function"]["name"], "unnamed");
     }
 
     #[test]

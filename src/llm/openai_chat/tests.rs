@@ -237,8 +237,40 @@ async fn a_call_without_a_function_is_read_by_its_name_and_its_input() {
         let arguments: Value = serde_json::from_str(&arguments).unwrap();
         assert_eq!((name.as_str(), arguments), ("price", input.clone()), "{odd}");
     }
-    let body = fragment(json!({ "id": "a", "input": input })) + &chunk(json!({}), Some("stop"));
-    assert_eq!(heard(&body).await.1, Err(Fault::Garbage("a call has no name")));
+}
+
+/// The policy answers that it names no tool; the session goes on.
+#[tokio::test]
+async fn a_call_without_a_name_is_told() {
+    let nameless = json!({ "index": 0, "id": "a", "function": function(None, "{}") });
+    assert_eq!(calls(&[nameless]).await, [call("a", "", "{}")]);
+    let told = calls(&[json!({ "input": { "code": "A" } })]).await;
+    let [(id, name, arguments)] = &told[..] else { panic!("{told:?}") };
+    assert!(id.starts_with(ToolCall::UNNAMED) && name.is_empty() && arguments == "{\"code\":\"A\"}", "{told:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_counted_and_passed_over() {
+    let odd = Piece::Oddity(Oddity::Malformed);
+    let body = "data: so\n\n".to_owned() + &text("It is ") + "data: {\"choices\": 1}\n\n" + &text("open.") + DONE;
+    let (pieces, finish) = heard(&body).await;
+    let words = ["It is ", "open."].map(|words| Piece::Text(words.into()));
+    let [first, second] = words;
+    assert_eq!((pieces, finish), (vec![odd.clone(), first, odd.clone(), second], Ok(Finish::Stop)));
+    let (pieces, finish) = heard(&(text("So") + "data: so\n\n")).await;
+    assert_eq!((said(&pieces).as_str(), finish), ("So", Err(UNREADABLE)), "its end may have been in it");
+    let whole_call = fragment(json!({ "index": 0, "id": "a", "function": function(Some("f"), "{}") }));
+    let (pieces, finish) = heard(&(whole_call + "data: so\n\n" + DONE)).await;
+    assert_eq!((pieces.len(), &pieces[0], finish), (2, &odd, Ok(Finish::Stop)));
+}
+
+/// Without its middle, `{"amount":5000}` is `{"amount":5}`.
+#[tokio::test]
+async fn what_cannot_be_read_in_the_middle_of_a_call_is_a_fault() {
+    let begun = fragment(json!({ "index": 0, "id": "a", "function": function(Some("pay"), "{\"amount\":5") }));
+    let ended = fragment(json!({ "index": 0, "function": function(None, "}") })) + DONE;
+    let (pieces, finish) = heard(&(begun + "data: so\n\n" + &ended)).await;
+    assert!(pieces.is_empty() && matches!(finish, Err(Fault::Garbage(_))), "{pieces:?} {finish:?}");
 }
 
 #[tokio::test]
@@ -288,14 +320,14 @@ async fn a_fault_in_the_middle_of_an_answer_is_told_by_its_name_only() {
 #[tokio::test]
 async fn garbage_is_a_fault() {
     for body in ["data: {\"choices\": 1}\n\n", "data: so\n\n", "data: \u{1}\n\n"] {
-        let finish = heard(body).await.1;
-        assert!(matches!(finish, Err(Fault::Garbage(_))), "{body}: {finish:?}");
+        for body in [body.to_owned(), body.to_owned() + DONE] {
+            let finish = heard(&body).await.1;
+            assert!(matches!(finish, Err(Fault::Garbage(_))), "{body}: {finish:?}");
+        }
     }
     assert_eq!(heard("<html>\n").await.1, Err(Fault::Closed(None)), "no event at all");
     let broken = stream::iter([Ok(Bytes::from_static(b"data: {\"choices\": \"\xff\xfe\"}\n\n"))]);
     assert!(matches!(heard_of(broken).await.1, Err(Fault::Garbage(_))));
-    let nameless = fragment(json!({ "index": 0, "id": "a", "function": function(None, "{}") })) + DONE;
-    assert_eq!(heard(&nameless).await.1, Err(Fault::Garbage("a call has no name")));
     let many: String =
         (0..65).map(|n| fragment(json!({ "index": n, "function": function(Some("f"), "{}") }))).collect();
     assert_eq!(heard(&many).await.1, Err(Fault::Garbage("it calls too many tools at once")));

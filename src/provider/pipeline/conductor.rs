@@ -360,7 +360,7 @@ impl Conductor {
             }
             Piece::Call(call) if answer.calls.len() < CALLS_MAX => answer.calls.push(call),
             Piece::Call(_) => out.push(Output::Tell(AgentEvent::Noise(Noise::Malformed))),
-            Piece::Usage(_) => {}
+            Piece::Usage(_) | Piece::Oddity(_) => {}
         }
     }
 

@@ -220,6 +220,10 @@ async fn answer_by(
             biased;
             piece = told.recv() => {
                 let Some(piece) = piece else { break };
+                if let Piece::Oddity(oddity) = piece {
+                    rank.was_odd(oddity);
+                    continue;
+                }
                 if !matches!(piece, Piece::Usage(_)) && !std::mem::replace(&mut begun, true) {
                     rank.first_result(since.elapsed());
                 }
