@@ -3,6 +3,7 @@
 //! Quirks: the transcript covers the whole of the server's turn, and a turn of offhook's may be several of the
 //! server's, or end before the server's does. `ForceEndTurn` ends it at once, is passed over where no turn of the server's
 //! is open, and servers of one's own do not know it: silence after a turn has the server tell that it has passed its end.
+//! The last message of a turn may have no words though those before it had.
 //! Messages of about 80 ms are asked for; there is no `KeepAlive`, pings keep the connection.
 
 use super::{AudioClock, refused, seconds};
@@ -184,7 +185,10 @@ impl Flux {
             }
             (self.index, self.told_words) = (info.turn_index, 0);
         }
-        self.current = info.transcript.split_whitespace().skip(self.told_words).collect::<Vec<_>>().join(" ");
+        // An end without words ends the words that were told before it.
+        if info.event != "EndOfTurn" || !info.transcript.trim().is_empty() {
+            self.current = info.transcript.split_whitespace().skip(self.told_words).collect::<Vec<_>>().join(" ");
+        }
         if heard_to <= self.ended.front().map_or(self.floor, |ended| ended.from) {
             // Of a turn that was answered already, or was none.
             self.take_current();

@@ -259,6 +259,20 @@ mod flux {
     }
 
     #[test]
+    fn an_end_without_words_forgets_none() {
+        let mut bench = bench();
+        bench.silence(1_040).hears(Hear::TurnBegan).reads(info(0, "Update", 1.0, "A taxi"));
+        bench.reads(info(0, "EndOfTurn", 1.04, "")).hears(Hear::TurnEnded);
+        assert_eq!(bench.told(), ["… A taxi", "= A taxi", "over: true", "turn: A taxi"]);
+        bench.silence(1_040).hears(Hear::TurnBegan).reads(info(1, "Update", 2.0, "To town")).hears(Hear::TurnEnded);
+        bench.reads(info(1, "EndOfTurn", 2.08, " "));
+        assert_eq!(bench.told(), ["… To town", "turn: To town"]);
+        bench.silence(1_040).hears(Hear::TurnBegan).reads(info(2, "EndOfTurn", 3.1, "")).hears(Hear::TurnEnded);
+        bench.reads(info(3, "EndOfTurn", 3.12, ""));
+        assert_eq!(bench.told(), ["turn: "], "nothing of the turn before");
+    }
+
+    #[test]
     fn several_turns_of_the_server_are_one_and_none_is_told_twice() {
         let mut bench = bench();
         bench.silence(1_040).hears(Hear::TurnBegan).reads(info(0, "EndOfTurn", 1.0, "Well."));
