@@ -8,6 +8,7 @@ use super::{
     process::{self, Process},
     pump::{PumpEnd, Pumps},
     reach::Held,
+    reply_ids::ReplyIds,
 };
 use crate::{
     config::{McpServer, McpTransport, Reach},
@@ -91,7 +92,11 @@ async fn attempt(server: &McpServer, output: &Output, mode: ClientLifecycleMode)
     let mut link = match &server.transport {
         McpTransport::Stdio { .. } => program(server, client, output, &mode).await?,
         McpTransport::Http { .. } => {
-            let greeted = serve_client_with_lifecycle(client, http(&server.transport)?, mode.clone());
+            let greeted = serve_client_with_lifecycle(
+                client,
+                ReplyIds::new(http(&server.transport)?, output.clone()),
+                mode.clone(),
+            );
             let service = timeout(server.start_max, greeted).await.map_err(|_| late(server.start_max))?;
             Link::new(service.map_err(|error| explained(Failure::Greeting(error), output, &mode))?)
         }
@@ -114,7 +119,7 @@ async fn program(
     let (messages, from_pump) = tokio::io::duplex(PIPE_BYTES);
     let mut pumps = Pumps::start(pipes.stdout, messages, pipes.stderr, output);
     let transport = AsyncRwTransport::new(from_pump, pipes.stdin).with_max_line_length(MESSAGE_BYTES_MAX + (1 << 10));
-    let greeted = serve_client_with_lifecycle(client, transport, mode.clone());
+    let greeted = serve_client_with_lifecycle(client, ReplyIds::new(transport, output.clone()), mode.clone());
     match first_words(greeted, &process, server.start_max, &pumps).await {
         Ok(service) => Ok(Link { process: Some(process), pumps: Some(pumps), ..Link::new(service) }),
         Err(failed) => {

@@ -24,6 +24,7 @@ mod patience;
 mod process;
 mod pump;
 mod reach;
+mod reply_ids;
 mod server;
 mod tool;
 
