@@ -4,7 +4,7 @@ use super::{Shared, generation::Generation, reload, workshop::Workshop};
 use crate::{
     config::{Context, McpConfig},
     http::{McpServerView, McpStatus, McpTest, McpTestedTool, McpToolView, ReloadFailure, ReloadReport},
-    mcp::{Fleet, McpCounters, ServerStatus, State, Tested},
+    mcp::{Fleet, LeftOut, McpCounters, ServerStatus, State, Tested, ToolStatus},
 };
 use prometheus::Registry;
 use std::{
@@ -178,22 +178,16 @@ impl Shared {
     pub(super) fn mcp_status(&self) -> McpStatus {
         let generation = self.generation.load();
         let config = &self.with_registered(&generation.config.mcp);
-        let view = |id: &str, name: String, exposed_name: Option<String>| {
-            let own = Some((id, name.as_str()));
-            let registered = exposed_name.as_deref().is_some_and(|exposed| generation.mcp_tool(exposed) == own);
-            let left_out = generation.left_out().iter().find(|out| out.server == id && out.tool == name);
-            let reason = left_out.map(|out| out.reason.clone());
-            McpToolView { name, exposed_name, registered, reason }
-        };
         let servers = self.mcp.fleet.status(config).into_iter().map(|(id, status)| {
             let missing: BTreeSet<String> = missing(&generation, &id, &status).map(|(_, tool)| tool).collect();
             let known: BTreeSet<String> = status.tools.iter().map(|tool| tool.name.clone()).collect();
-            let mut tools: Vec<_> =
-                status.tools.into_iter().map(|tool| view(&id, tool.name, tool.exposed_name)).collect();
+            let view = |tool| tool_view(&generation, &id, tool);
+            let mut tools: Vec<_> = status.tools.into_iter().map(view).collect();
             // Named in the file, and not the server's.
             let wanted = generation.left_out().iter().filter(|out| out.server == id && !known.contains(&out.tool));
             let exposed = |tool: &str| config.servers.get(&id).and_then(|server| server.exposed(tool));
-            tools.extend(wanted.map(|out| view(&id, out.tool.clone(), exposed(&out.tool))));
+            let named = |name: &str| ToolStatus { name: name.to_owned(), exposed_name: exposed(name), repeated: false };
+            tools.extend(wanted.map(|out| view(named(&out.tool))));
             let server = McpServerView {
                 transport: status.transport,
                 state: status.state.label(),
@@ -218,6 +212,18 @@ impl Shared {
             },
         }
     }
+}
+
+/// A tool of a server as the status page shows it.
+fn tool_view(generation: &Generation, server: &str, tool: ToolStatus) -> McpToolView {
+    let ToolStatus { name, exposed_name, repeated } = tool;
+    let own = Some((server, name.as_str()));
+    let has_name = exposed_name.as_deref().is_some_and(|exposed| generation.mcp_tool(exposed) == own);
+    // Of two tools with one name, this reason is the second one's alone.
+    let is_its =
+        |out: &&LeftOut| out.server == server && out.tool == name && (out.reason == LeftOut::REPEATED) == repeated;
+    let reason = generation.left_out().iter().find(is_its).map(|out| out.reason.clone());
+    McpToolView { name, exposed_name, registered: has_name && !repeated, reason }
 }
 
 fn tested(tool: Tested) -> McpTestedTool {
@@ -332,6 +338,19 @@ mod tests {
         assert_eq!((sum.side_effects, sum.kind), (SideEffects::ReadOnly, ToolKind::Retrieval));
         assert_eq!(sum.timeout, Duration::from_secs(10), "as the document has it");
         assert_eq!(generation.mcp_tool("mcp_odd_echo"), Some(("odd", "echo")));
+        fleet.stop().await;
+    }
+
+    /// Of two tools with one name, the one that is registered is told apart from the other.
+    #[tokio::test]
+    async fn of_two_tools_of_one_name_only_the_registered_one_is_marked() {
+        let (generation, fleet) = generation("twice", "mcp_odd_echo, mcp_odd_sum", "").await;
+        let status = fleet.status(&generation.config.mcp).remove("odd").unwrap();
+        let views: Vec<_> = status.tools.into_iter().map(|tool| tool_view(&generation, "odd", tool)).collect();
+        let told: Vec<_> =
+            views.iter().map(|tool| (tool.name.as_str(), tool.registered, tool.reason.as_deref())).collect();
+        assert_eq!(told, [("echo", true, None), ("echo", false, Some(LeftOut::REPEATED)), ("sum", true, None)]);
+        assert_eq!(generation.left_out().len(), 1, "{:?}", generation.left_out());
         fleet.stop().await;
     }
 

@@ -76,6 +76,11 @@ pub struct LeftOut {
     pub reason: String,
 }
 
+impl LeftOut {
+    /// Reason for a tool whose name another one before it in the server's list has.
+    pub const REPEATED: &str = "the server's list has this name twice; the first tool has it";
+}
+
 /// What `GET /mcp/status` tells of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerStatus {
@@ -92,6 +97,8 @@ pub struct ToolStatus {
     pub name: String,
     /// `None`: nothing can be made of its name.
     pub exposed_name: Option<String>,
+    /// A tool before it in the server's list has its name, and is the one that a call by that name is for.
+    pub repeated: bool,
 }
 
 /// What came of a throwaway instance.
@@ -351,11 +358,19 @@ const fn transport(server: &McpServer) -> &'static str {
 fn tested(config: &McpServer, offered: &[Offered]) -> Vec<Tested> {
     let spec = |tool: &Offered| tool.spec(&config.id, config.tools.get(&tool.name), &config.defaults);
     let specs = offered.iter().map(spec);
-    tools_of(config, offered).into_iter().zip(specs).map(|(status, spec)| Tested { status, spec }).collect()
+    let tested = |(status, spec): (ToolStatus, _)| {
+        let spec = if status.repeated { Err(LeftOut::REPEATED.to_owned()) } else { spec };
+        Tested { status, spec }
+    };
+    tools_of(config, offered).into_iter().zip(specs).map(tested).collect()
 }
 
 fn tools_of(config: &McpServer, offered: &[Offered]) -> Vec<ToolStatus> {
-    let status = |tool: &Offered| ToolStatus { name: tool.name.clone(), exposed_name: config.exposed(&tool.name) };
+    let mut known = BTreeSet::new();
+    let status = |tool: &Offered| {
+        let repeated = !known.insert(tool.name.clone());
+        ToolStatus { name: tool.name.clone(), exposed_name: config.exposed(&tool.name), repeated }
+    };
     offered.iter().map(status).collect()
 }
 
@@ -372,10 +387,14 @@ impl Offer {
         let is_listed =
             |tool: &&Offered| config.exposed(&tool.name).is_some_and(|exposed| listed.contains(exposed.as_str()));
         let (first, rest): (Vec<_>, Vec<_>) = self.tools.iter().filter(is_wanted).partition(is_listed);
-        let mut made = Vec::new();
+        let (mut made, mut known) = (Vec::new(), BTreeSet::new());
         for (index, tool) in first.into_iter().chain(rest).enumerate() {
             if index >= TOOLS_MAX {
                 leave(&tool.name, format!("the server has more than {TOOLS_MAX} tools"));
+                continue;
+            }
+            if !known.insert(&tool.name) {
+                leave(&tool.name, LeftOut::REPEATED.into());
                 continue;
             }
             match self.tool(tool) {

@@ -472,6 +472,7 @@ MODES = {
     "loop-pages": Mode(pages_without_end=True),
     "hostile": Mode(hostile_tools),
     "schemas": Mode(odd_schemas),
+    "twice": Mode(named("echo", "echo", "sum")),
     # A list that parsers with a limit on nesting refuse as a whole.
     "abyss": Mode(lambda: [declare("echo"), declare("abyss", schema=nested(200))]),
     # Of the server `a` it has the name of `pid` of the server `a-b`.
