@@ -49,6 +49,6 @@ fn a_section_without_anything_in_it_is_told_where_it_stands() {
 /// Each language is as near to it as the other.
 #[test]
 fn nothing_is_suggested_for_two_letters() {
-    let told = with("", "turns: { languages: [no] }\n");
-    assert!(told.contains("\"no\" is not one of the choices; there are: en, de"), "{told}");
+    let told = with("", "turns: { languages: [sv] }\n");
+    assert!(told.contains("\"sv\" is not one of the choices; there are: en, de"), "{told}");
 }

@@ -7,7 +7,7 @@ const PHRASE_WORDS_MAX: usize = 4;
 
 /// Per language, as a speech recogniser writes them. Words of refusal or of a question are not here, however
 /// short: "no" is an answer.
-const LISTS: [(&str, &[&str]); 7] = [
+const LISTS: [(&str, &[&str]); 11] = [
     (
         "en",
         &[
@@ -230,6 +230,146 @@ const LISTS: [(&str, &[&str]); 7] = [
             "isso",
         ],
     ),
+    (
+        "hi",
+        &[
+            "हम्म",
+            "हूँ",
+            "आह",
+            "ओह",
+            "जी",
+            "जी हाँ",
+            "हाँ",
+            "हाँ जी",
+            "अच्छा",
+            "ठीक",
+            "ठीक है",
+            "सही",
+            "सही है",
+            "बिल्कुल",
+            "बिलकुल",
+            "ज़रूर",
+            "समझ गया",
+            "समझ गई",
+            "मैं समझ गया",
+            "मैं समझ गई",
+            "बढ़िया",
+            "बहुत अच्छा",
+            "ओके",
+            "haan",
+            "haan ji",
+            "ji",
+            "ji haan",
+            "achha",
+            "accha",
+            "theek",
+            "theek hai",
+            "bilkul",
+        ],
+    ),
+    (
+        "ar",
+        &[
+            "ممم",
+            "همم",
+            "آه",
+            "أها",
+            "أوه",
+            "نعم",
+            "أجل",
+            "أيوه",
+            "أيوة",
+            "حسنًا",
+            "طيب",
+            "تمام",
+            "ماشي",
+            "صحيح",
+            "صح",
+            "بالضبط",
+            "مضبوط",
+            "أكيد",
+            "بالتأكيد",
+            "طبعًا",
+            "مفهوم",
+            "فهمت",
+            "فاهم",
+            "واضح",
+            "جيد",
+            "جميل",
+            "ممتاز",
+            "حاضر",
+            "إن شاء الله",
+            "أوكي",
+            "اوكيه",
+        ],
+    ),
+    (
+        "ur",
+        &[
+            "ہمم",
+            "ہوں",
+            "آہ",
+            "اوہ",
+            "جی",
+            "جی ہاں",
+            "ہاں",
+            "ہاں جی",
+            "اچھا",
+            "ٹھیک",
+            "ٹھیک ہے",
+            "صحیح",
+            "درست",
+            "بالکل",
+            "جی بالکل",
+            "ضرور",
+            "یقیناً",
+            "سمجھ گیا",
+            "سمجھ گئی",
+            "میں سمجھ گیا",
+            "میں سمجھ گئی",
+            "بہت اچھا",
+            "بہت خوب",
+            "اوکے",
+        ],
+    ),
+    (
+        "no",
+        &[
+            "mhm",
+            "mm",
+            "hm",
+            "hmm",
+            "aha",
+            "ah",
+            "eh",
+            "å ja",
+            "ja",
+            "jaha",
+            "jaja",
+            "jo",
+            "jepp",
+            "ok",
+            "okay",
+            "greit",
+            "den er grei",
+            "fint",
+            "bra",
+            "akkurat",
+            "nettopp",
+            "riktig",
+            "stemmer",
+            "det stemmer",
+            "skjønner",
+            "jeg skjønner",
+            "forstår",
+            "jeg forstår",
+            "klart",
+            "selvfølgelig",
+            "flott",
+            "supert",
+            "sant",
+        ],
+    ),
 ];
 
 /// A set of such words and phrases, in the form that `normalised` gives them.
@@ -287,12 +427,24 @@ impl Default for Backchannels {
 
 /// The words of a text without case, accents and punctuation. An apostrophe joins, a hyphen parts.
 pub(super) fn normalised(text: &str) -> Vec<String> {
-    let text: String =
-        text.chars().filter(|c| !matches!(c, '\'' | '’')).flat_map(char::to_lowercase).map(plain).collect();
-    text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    let text: String = text.chars().filter(|&c| !is_left_out(c)).flat_map(char::to_lowercase).map(plain).collect();
+    text.split(|c| !is_of_word(c)).filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
-/// A letter without its accent, as far as the languages above have them.
+/// Letters, digits, and the nukta and the virama of Devanagari, which Unicode does not count among letters as it does vowel signs.
+pub(super) fn is_of_word(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '\u{93c}' | '\u{94d}')
+}
+
+/// Marks that some recognisers write and others do not: apostrophes, combining accents, Arabic vowels and the stroke that
+/// lengthens a word, the nukta of Devanagari, and signs without width.
+const fn is_left_out(c: char) -> bool {
+    matches!(c, '\'' | '’' | '\u{300}'..='\u{36f}' | '\u{640}' | '\u{64b}'..='\u{655}' | '\u{670}' | '\u{93c}')
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A letter without its accent, as far as the languages above have them; of letters that Arabic and Urdu keyboards write
+/// differently, the Arabic one.
 fn plain(letter: char) -> char {
     match letter {
         'à' | 'á' | 'â' | 'ã' | 'ä' | 'å' => 'a',
@@ -302,6 +454,21 @@ fn plain(letter: char) -> char {
         'ñ' => 'n',
         'ò' | 'ó' | 'ô' | 'õ' | 'ö' => 'o',
         'ù' | 'ú' | 'û' | 'ü' => 'u',
+        // Letters with a nukta in one character.
+        '\u{958}' => 'क',
+        '\u{959}' => 'ख',
+        '\u{95a}' => 'ग',
+        '\u{95b}' => 'ज',
+        '\u{95c}' => 'ड',
+        '\u{95d}' => 'ढ',
+        '\u{95e}' => 'फ',
+        '\u{95f}' => 'य',
+        // Both nasalise the vowel before them.
+        'ँ' => 'ं',
+        'آ' | 'أ' | 'إ' | 'ٱ' => 'ا',
+        'ی' | 'ى' => 'ي',
+        'ک' => 'ك',
+        'ہ' | 'ھ' => 'ه',
         other => other,
     }
 }
@@ -317,6 +484,42 @@ mod tests {
         {
             assert_eq!(all.other_words(text), 0, "{text}");
         }
+    }
+
+    /// Vowel signs and joined consonants are inside a word, and recognisers write some letters in more than one way.
+    #[test]
+    fn words_of_other_scripts_are_whole() {
+        assert_eq!(normalised("अच्छा, ठीक है।"), ["अच्छा", "ठीक", "है"]);
+        assert_eq!(normalised("نعم، حسنًا؟"), ["نعم", "حسنا"]);
+        let all = Backchannels::default();
+        for text in [
+            "हां जी",
+            "हाँ।",
+            "अच्छा, अच्छा।",
+            "ठीक है, बिल्कुल!",
+            "ज़रूर",
+            "\u{95b}रूर",
+            "समझ गया",
+            "Haan ji",
+            "حسناً",
+            "حسنا، تمام.",
+            "إن شاء الله",
+            "ان شاء الله",
+            "أكيد",
+            "اكيد",
+            "جی ہاں۔",
+            "ٹھیک ہے، اچھا",
+            "ٹھيک ہے",
+            "یقینا",
+            "Å ja, akkurat.",
+            "Jeg skjønner",
+            "tre\u{300}s bien",
+        ] {
+            assert_eq!(all.other_words(text), 0, "{text}");
+        }
+        let counts =
+            ["हाँ, लेकिन मुझे कल आना है", "نعم لكن أريد موعدًا آخر", "جی مگر مجھے کل آنا ہے", "ja, men jeg vil endre det"];
+        assert_eq!(counts.map(|text| all.other_words(text)), [5, 4, 5, 5]);
     }
 
     #[test]
@@ -345,7 +548,10 @@ mod tests {
         for phrase in &Backchannels::default().0 {
             assert!(phrase.split(' ').count() <= PHRASE_WORDS_MAX, "{phrase}");
         }
-        for word in ["no", "nein", "non", "nee", "não", "stop", "halt", "wait", "warte", "but", "aber"] {
+        let western =
+            ["no", "nein", "non", "nee", "não", "nei", "stop", "halt", "wait", "warte", "vent", "but", "aber"];
+        let eastern = ["नहीं", "रुको", "लेकिन", "क्या", "لا", "توقف", "لكن", "نہیں", "رکو", "لیکن", "کیا"];
+        for word in western.into_iter().chain(eastern) {
             assert_eq!(Backchannels::default().other_words(word), 1, "{word}");
         }
     }
