@@ -86,8 +86,7 @@ pub(super) struct Defaults {
         extend("default" = 20_000, "title" = "milliseconds from 1 to 600000, such as 20000")
     )]
     pub start_timeout_ms: Option<u64>,
-    /// After this, in milliseconds, the caller hears `slow_response_message`. What an agent says meanwhile waits for
-    /// its end.
+    /// After this, in milliseconds, the caller hears `slow_response_message`, which ends its word when an answer comes.
     #[schemars(
         range(min = 1, max = 600_000),
         extend("default" = 2_000, "title" = "milliseconds from 1 to 600000, such as 2000")
