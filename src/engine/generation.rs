@@ -28,6 +28,8 @@ pub struct Generation {
     tools: Tools,
     /// What the tenants' tools were made from.
     pub definitions: Definitions,
+    /// Version of the fleet's tools with which each MCP server told those that are here.
+    told_at: BTreeMap<String, u64>,
     kits: BTreeMap<String, Kit>,
     repertoires: BTreeMap<String, Repertoire>,
 }
@@ -115,7 +117,8 @@ impl Generation {
         });
         if errors.is_empty() {
             let definitions = workshop.definitions.clone();
-            Ok(Self { number, config, providers, tools, definitions, kits, repertoires })
+            let told_at = workshop.mcp.iter().map(|offer| (offer.server().to_owned(), offer.told_at())).collect();
+            Ok(Self { number, config, providers, tools, definitions, told_at, kits, repertoires })
         } else {
             Err(errors)
         }
@@ -142,7 +145,12 @@ impl Generation {
         self.tools.guests.get(exposed).map(|(server, tool)| (server.as_str(), tool.as_str()))
     }
 
-    /// All of them.
+    /// Version of the fleet's tools with which an MCP server told those that are here.
+    pub fn told_at(&self, server: &str) -> u64 {
+        self.told_at.get(server).copied().unwrap_or_default()
+    }
+
+    /// Every tool of an MCP server.
     pub fn mcp_tools(&self) -> &BTreeMap<String, (String, String)> {
         &self.tools.guests
     }

@@ -4,7 +4,9 @@ use super::{Shared, calls};
 use crate::{
     config::VamConfig,
     mcp::Fleet,
-    vam::{ActionServers, Actioning, Actions, Agreed, Conversations, Ends, Prepared, Sessions, VamCounters, prepare},
+    vam::{
+        ActionServers, Actioning, Actions, Agreed, Conversations, Ends, Owned, Prepared, Sessions, VamCounters, prepare,
+    },
 };
 use anyhow::Context as _;
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -57,8 +59,8 @@ impl Gateway {
         let engine = Arc::downgrade(shared);
         servers.attach(Arc::new(move |exposed| {
             let generation = engine.upgrade()?.generation.load_full();
-            let known = generation.knows(exposed)?;
-            Some(known.executor.server().unwrap_or("offhook").to_owned())
+            let server = generation.knows(exposed)?.executor.server().unwrap_or("offhook");
+            Some(Owned { server: server.to_owned(), told_at: generation.told_at(server) })
         }));
         if let Some(sessions) = &sessions {
             sessions.attach(Arc::new(Calls(Arc::downgrade(shared))));

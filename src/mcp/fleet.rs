@@ -17,7 +17,7 @@ use crate::{
 use futures_util::future::join_all;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Acquire},
     time::Duration,
 };
 use tokio::{
@@ -55,6 +55,8 @@ pub struct Offer {
     /// As the configuration of that generation has it.
     config: Arc<McpServer>,
     server: Arc<Server>,
+    /// Version of the fleet's tools with which the server told these.
+    told_at: u64,
     tools: Arc<Vec<Offered>>,
     counters: Arc<McpCounters>,
     handle: Handle,
@@ -143,6 +145,11 @@ impl Fleet {
         self.changed.subscribe()
     }
 
+    /// Version of the tools of all servers. Those that a server tells from now on have a later one ([`Offer::told_at`]).
+    pub fn version(&self) -> u64 {
+        *self.changed.borrow()
+    }
+
     pub fn counters(&self) -> &McpCounters {
         &self.counters
     }
@@ -201,7 +208,9 @@ impl Fleet {
         let offer = |wanted: &McpServer| {
             let server = Arc::clone(servers.get(&wanted.id)?);
             let (counters, handle) = (Arc::clone(&self.counters), self.handle.clone());
-            Some(Offer { config: Arc::new(wanted.clone()), tools: server.tools.load_full(), server, counters, handle })
+            let told_at = server.told_at.load(Acquire);
+            let (config, tools) = (Arc::new(wanted.clone()), server.tools.load_full());
+            Some(Offer { config, server, told_at, tools, counters, handle })
         };
         wanted(config).filter_map(offer).collect()
     }
@@ -375,6 +384,15 @@ fn tools_of(config: &McpServer, offered: &[Offered]) -> Vec<ToolStatus> {
 }
 
 impl Offer {
+    pub fn server(&self) -> &str {
+        &self.config.id
+    }
+
+    /// Version of the fleet's tools with which the server told these; 0 where it has told none yet.
+    pub const fn told_at(&self) -> u64 {
+        self.told_at
+    }
+
     /// The server's tools that this configuration wants, in the server's order; those that `listed` names come first when
     /// there are too many. And what is left out.
     pub fn tools(&self, listed: &BTreeSet<&str>) -> (Vec<Guest>, Vec<LeftOut>) {

@@ -16,7 +16,10 @@ use secrecy::SecretString;
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{
+            AtomicU64,
+            Ordering::{Relaxed, Release},
+        },
     },
     time::Duration,
 };
@@ -64,6 +67,8 @@ pub(super) struct Server {
     pub connection: ArcSwapOption<Connection>,
     /// As it last told them; kept while it is away.
     pub tools: ArcSwap<Vec<Offered>>,
+    /// Version of the fleet's tools with which it last told its own; 0 before the first time.
+    pub told_at: AtomicU64,
     state: Mutex<(State, Option<String>)>,
     restarts: AtomicU64,
     orders: mpsc::Sender<Order>,
@@ -88,6 +93,7 @@ impl Server {
             config: ArcSwap::from_pointee(config),
             connection: ArcSwapOption::empty(),
             tools: ArcSwap::default(),
+            told_at: AtomicU64::new(0),
             state: Mutex::new((State::Starting, None)),
             restarts: AtomicU64::new(0),
             orders,
@@ -334,6 +340,8 @@ impl Keeper {
             warn!(server, tools = odd.len() - 8, "more tools of the MCP server are left out");
         }
         self.server.tools.store(Arc::new(tools));
+        // Stored behind the tools: a reader that loads it first never takes old tools for new ones.
+        self.server.told_at.store(*self.changed.borrow() + 1, Release);
     }
 
     fn tell(&self) {

@@ -44,7 +44,7 @@ pub use negotiation::Agreed;
 #[cfg(any(test, fuzzing))]
 pub use negotiation::fuzz;
 pub use serve::{Prepared, prepare};
-pub use servers::{ActionServers, Owner};
+pub use servers::{ActionServers, Owned, Owner};
 pub use sessions::{Conversations, Ends, Sessions};
 pub use tool::{ActionTool, Actioning};
 pub use turns::Cue;

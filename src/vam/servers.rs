@@ -44,8 +44,17 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Of what is wrong with a manifest, so much is told.
 const PROBLEMS_MAX: usize = 16;
 
-/// Says whose tool an exposed name is already: of a server, by its id among the MCP servers, or of offhook itself.
-pub type Owner = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+/// Says whose tool an exposed name is already in new calls.
+pub type Owner = Arc<dyn Fn(&str) -> Option<Owned> + Send + Sync>;
+
+/// Owner of a tool's name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owned {
+    /// Id among the MCP servers, or `offhook` itself.
+    pub server: String,
+    /// Version of the fleet's tools with which the server told this one.
+    pub told_at: u64,
+}
 
 /// All of one engine.
 pub struct ActionServers {
@@ -154,21 +163,25 @@ impl ActionServers {
         self.visits.acquire().await.ok()
     }
 
-    pub(super) async fn put(&self, server: McpServer) {
+    /// Starts a server; with the version of the fleet's tools before that.
+    pub(super) async fn put(&self, server: McpServer) -> u64 {
+        let before = self.fleet.version();
         self.fleet.put(server).await;
+        before
     }
 
-    /// Whether new calls have the tool of this name, which takes a moment after its server was put there.
-    pub(super) async fn comes(&self, exposed: &str) -> bool {
+    /// Whether new calls have the tool of this name as its server told it after this version, which takes a moment. Until then
+    /// they can have the tool of an instance that has ended, whose calls nobody answers.
+    pub(super) async fn comes(&self, exposed: &str, version: u64) -> bool {
         let there = async {
-            while self.owner_of(exposed).is_none() {
+            while self.owner_of(exposed).is_none_or(|owned| owned.told_at <= version) {
                 sleep(LOOK_EVERY).await;
             }
         };
         timeout(THERE_MAX, there).await.is_ok()
     }
 
-    pub(super) fn owner_of(&self, exposed: &str) -> Option<String> {
+    fn owner_of(&self, exposed: &str) -> Option<Owned> {
         self.owner.get().and_then(|owner| owner(exposed))
     }
 
@@ -210,11 +223,12 @@ impl ActionServers {
                 return Ok(refusal(server_id, message, Vec::new()));
             }
         };
+        let before = self.fleet.version();
         let answer = self.take(looked).await;
         // Whoever has registered may begin a session at once. Nobody takes calls before the engine is attached.
         let exposed = self.lock().get(&server_id).and_then(Registration::first_exposed);
         if let Some(exposed) = exposed.filter(|_| answer.success && self.owner.get().is_some())
-            && !self.comes(&exposed).await
+            && !self.comes(&exposed, before).await
         {
             warn!(server = server_id, "an action server has registered, and its tools are not there yet");
         }
@@ -344,7 +358,7 @@ impl ActionServers {
         if self.visitors().values().any(|visitor| counts(visitor) && has(&visitor.registration)) {
             return Some(format!("{TAKEN}: one of a server that a session has brought"));
         }
-        self.owner_of(exposed).filter(|owner| owner != id).map(|_| TAKEN.to_owned())
+        self.owner_of(exposed).filter(|owned| owned.server != id).map(|_| TAKEN.to_owned())
     }
 
     async fn keep(&self, registration: Registration) -> Result<(), String> {

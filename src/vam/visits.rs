@@ -109,15 +109,19 @@ impl ActionServers {
             let _place = self.place().await;
             self.look(manifest, reach).await?
         };
-        let (visit, exposed) = self.welcome(agreed, looked).await?;
+        let (visit, exposed, before) = self.welcome(agreed, looked).await?;
         match exposed {
-            Some(exposed) if !self.comes(&exposed).await => Err("its tools are not there".to_owned()),
+            Some(exposed) if !self.comes(&exposed, before).await => Err("its tools are not there".to_owned()),
             _ => Ok(visit),
         }
     }
 
-    /// Starts one that has been looked at; with the name of one of its tools.
-    async fn welcome(self: &Arc<Self>, agreed: &Agreed, looked: Looked) -> Result<(Visit, Option<String>), String> {
+    /// Starts one that has been looked at; with the name of one of its tools, and the version of all tools before.
+    async fn welcome(
+        self: &Arc<Self>,
+        agreed: &Agreed,
+        looked: Looked,
+    ) -> Result<(Visit, Option<String>, u64), String> {
         let _one = self.one_at_a_time().await;
         let (registration, _) = self.sort(looked, Some(&agreed.session_id));
         // Others may have come meanwhile.
@@ -127,8 +131,8 @@ impl ActionServers {
         let (id, sessions) = (registration.id(), BTreeMap::from([(agreed.session_id.clone(), 1)]));
         self.visitors().insert(id.clone(), Visitor { registration, sessions });
         let visit = self.visit_of(&id, agreed);
-        self.put(server).await;
-        Ok((visit, exposed))
+        let before = self.put(server).await;
+        Ok((visit, exposed, before))
     }
 
     fn may_visit(&self, server_id: &str) -> Result<(), String> {

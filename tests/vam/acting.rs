@@ -264,13 +264,7 @@ fn a_session_brings_action_servers_for_its_own_calls() {
     virtual_time::run(|| async {
         let folder = TempDir::new().unwrap();
         let (uri, calls) = action_server().await;
-        let port = uri.rsplit(':').next().unwrap().trim_end_matches("/mcp");
-        let tool = format!("mcp_vam_127_0_0_1_{port}_lookup");
-        let agents = format!(
-            "providers: {{ asks: {{ scripted: {{ script: [{{ call: {{ tool: {tool}, arguments: {{ note: hello }} }} }}, silence] }} }} }}\n\
-         contexts: {{ farm: {{ prompt: A, provider: asks, tools: [{tool}] }} }}\ntools: {{ {tool}: {{ access: public_read }} }}\n"
-        );
-        let engine = super::engine(folder.path(), ", sessions: { context: farm, hosted: india_only }", &agents).await;
+        let engine = engine_of_visitors(&folder, &uri).await;
         let bringing = |uris: Value| {
             let mut talk = converses(false, 2.0, json!([]));
             talk["session"]["metadata"] = json!({ "action_servers": uris.to_string() });
@@ -286,6 +280,37 @@ fn a_session_brings_action_servers_for_its_own_calls() {
         assert_eq!(calls.lock().unwrap()[0]["name"], "lookup");
         engine.stop().await;
     });
+}
+
+/// V15, V answer 5: a server that a session has let go is there for the next one that brings it.
+#[test]
+fn a_server_that_the_session_before_has_just_let_go_answers_the_one_that_brings_it_next() {
+    virtual_time::run(|| async {
+        let folder = TempDir::new().unwrap();
+        let (uri, calls) = action_server().await;
+        let engine = engine_of_visitors(&folder, &uri).await;
+        let bringing = || {
+            let mut talk = converses(false, 2.0, json!([]));
+            talk["session"]["metadata"] = json!({ "action_servers": json!([uri]).to_string() });
+            talk
+        };
+        let told = ask(&engine, json!([bringing(), bringing(), bringing()])).await;
+        assert!(!json!(told).to_string().contains("action_server_unavailable"), "{told:?}");
+        assert_eq!(calls.lock().unwrap().len(), 3, "each session's call: {told:?}");
+        assert!(counted(&engine, "offhook_vam_actions_timed_out_total 0"));
+        engine.stop().await;
+    });
+}
+
+/// An engine whose agent calls the tool of the server at this address, which sessions bring.
+async fn engine_of_visitors(folder: &TempDir, uri: &str) -> Engine {
+    let port = uri.rsplit(':').next().unwrap().trim_end_matches("/mcp");
+    let tool = format!("mcp_vam_127_0_0_1_{port}_lookup");
+    let agents = format!(
+        "providers: {{ asks: {{ scripted: {{ script: [{{ call: {{ tool: {tool}, arguments: {{ note: hello }} }} }}, silence] }} }} }}\n\
+         contexts: {{ farm: {{ prompt: A, provider: asks, tools: [{tool}] }} }}\ntools: {{ {tool}: {{ access: public_read }} }}\n"
+    );
+    super::engine(folder.path(), ", sessions: { context: farm, hosted: india_only }", &agents).await
 }
 
 /// V answer 5: what a session brings is asked at the address that was looked at, and nowhere else.

@@ -1,7 +1,7 @@
 //! Action servers from their registration to their tools, at endpoints that are played here.
 
 use super::{
-    ActionServers, VamCounters,
+    ActionServers, Owned, VamCounters,
     wire::{ActionServerManifest, ActionServerRegistrationResponse, ToolDeclaration},
 };
 use crate::{
@@ -23,6 +23,11 @@ mod registering;
 mod restarting;
 mod strangers;
 mod visiting;
+
+/// Owner of a tool that new calls have as its server tells it.
+fn owned(server: &str) -> Owned {
+    Owned { server: server.to_owned(), told_at: u64::MAX }
+}
 
 /// A gateway's half of it, with what it keeps in a folder of its own.
 struct Gateway {

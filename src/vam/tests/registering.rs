@@ -299,7 +299,7 @@ async fn all_mistakes_of_a_manifest_are_told_at_once() {
 async fn a_name_that_calls_know_already_is_rejected() {
     let address = endpoint(json!([tool("lookup")])).await;
     let gateway = Gateway::new(LOCAL);
-    gateway.servers.attach(Arc::new(|exposed| (exposed == "mcp_vam_one_lookup").then(|| "offhook".to_owned())));
+    gateway.servers.attach(Arc::new(|exposed| (exposed == "mcp_vam_one_lookup").then(|| owned("offhook"))));
     let answer = gateway.register(manifest("one", at(address), Vec::new())).await;
     assert_eq!(answer.rejected_tools, ["lookup"]);
 }

@@ -6,7 +6,7 @@ use crate::{config::Residency, vam::Agreed};
 /// A gateway whose calls have every tool at once.
 fn gateway() -> (Arc<ActionServers>, Arc<Fleet>, Arc<TempDir>) {
     let Gateway { servers, fleet, folder, .. } = Gateway::new(LOCAL);
-    servers.attach(Arc::new(|exposed| Some(exposed.strip_prefix("mcp_")?.strip_suffix("_lookup")?.to_owned())));
+    servers.attach(Arc::new(|exposed| Some(owned(exposed.strip_prefix("mcp_")?.strip_suffix("_lookup")?))));
     (Arc::new(servers), fleet, folder)
 }
 
