@@ -131,6 +131,8 @@ pub enum Heard {
     WantsSpeech {
         text: Option<String>,
     },
+    /// Words that are to be said as they are.
+    Injection(String),
     /// An answer of these words is due now, and no tool may be called in it.
     WantsWords(String),
     /// Something to know; nothing is to be said about it now.

@@ -2,7 +2,10 @@
 
 use crate::providers::{
     desk::{Desk, has_heard},
-    kit::vendor::{Dialect, LATE_HZ, Order, Scenario, Vendor, hertz},
+    kit::{
+        vendor::{Deepgram, Dialect, LATE_HZ, Order, Scenario, Vendor, hertz},
+        virtual_time,
+    },
     ms,
 };
 use std::time::Duration;
@@ -23,6 +26,21 @@ pub async fn the_greeting_is_heard_as_long_as_it_is<D: Dialect>() {
     assert_eq!(vendor.sessions(), 1);
     vendor.until_session(1, "is over", |seen| seen.over).await;
     vendor.is_content();
+}
+
+#[test]
+fn deepgram_greets_also_where_it_ignores_what_it_is_told_to_say() {
+    virtual_time::run(|| async {
+        let vendor = Vendor::start::<Deepgram>(Scenario { ignores_injections: true, ..Scenario::default() }).await;
+        let desk = Desk::of(&vendor).await;
+        let caller = desk.call().await;
+        caller.hears(hertz(1), ms(900)).await;
+        caller.hears_nothing_for(ms(400)).await;
+        assert_eq!(vendor.of(1, |seen| (seen.wishes.clone(), seen.answered)), (vec![Some("Hello there.".into())], 1));
+        desk.ends_with(&caller).await;
+        assert_eq!(vendor.sessions(), 1);
+        vendor.is_content();
+    });
 }
 
 pub async fn the_caller_is_answered<D: Dialect>() {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Noise, Reply, ResponseId, ResponseStatus, Speaker},
-    provider::{AgentSetup, Codec, SessionFormats, Wire, asides, turns::Turns},
+    provider::{AgentSetup, Codec, Opens, SessionFormats, Wire, asides, turns::Turns},
     remote::json::{Kind, Malformed, parse, text, with_known},
     sentences::Sentences,
     tool::ToolCall,
@@ -27,6 +27,8 @@ pub(super) struct AgentCodec {
     settings: Value,
     sentences: Arc<Sentences>,
     ready: bool,
+    /// Whether the settings have the greeting, so that the agent says it by itself, once.
+    greets: bool,
     turns: Turns,
     /// The vendor is told the ends of the caller's turns.
     told_turns: bool,
@@ -36,14 +38,31 @@ pub(super) struct AgentCodec {
     cut_off: Option<ResponseId>,
     /// Calls that are to be answered: id and name, since an answer carries both.
     calls: Vec<(String, String)>,
-    /// What the agent was last asked to say, in case that is refused.
-    asked: Option<Value>,
-    /// Was refused once, because somebody spoke; asked again when the agent has finished.
-    refused: Option<Value>,
-    /// Characters that may still be added to the prompt.
-    prompt_room: usize,
-    /// Notes that did not fit into the prompt and are not reported yet.
-    notes_lost: usize,
+    injections: Injections,
+    notes: Notes,
+}
+
+/// Messages that make the agent speak.
+#[derive(Default)]
+struct Injections {
+    /// Last injection, in case it is refused.
+    asked: Option<Injection>,
+    /// Injection that was refused once, because somebody spoke; sent again when the agent has finished.
+    refused: Option<Injection>,
+}
+
+struct Injection {
+    message: Value,
+    /// Whether it greets the caller, which is pointless once they have spoken.
+    greets: bool,
+}
+
+/// Additions to the prompt.
+struct Notes {
+    /// Characters that may still be added.
+    room: usize,
+    /// Notes that did not fit and are not reported yet.
+    lost: usize,
 }
 
 impl AgentCodec {
@@ -51,44 +70,64 @@ impl AgentCodec {
         // Nothing tells here which tool can be undone, so none is called before the turn is certain.
         let functions =
             setup.tools.iter().map(|tool| with_known(tool.clone(), [("defer_until_eot", Some(true.into()))]));
+        let mut settings = options.settings(&setup.instructions, functions.collect(), formats, setup.told_turns);
+        let greeting = match &setup.opens {
+            Opens::Greets(greeting) => greeting.as_deref(),
+            Opens::Waits => None,
+        };
+        // An injection can be refused or overlooked; a greeting of the settings is spoken as soon as they are applied.
+        if let Some(greeting) = greeting {
+            settings["agent"]["greeting"] = greeting.into();
+        }
         Self {
-            settings: options.settings(&setup.instructions, functions.collect(), formats, setup.told_turns),
+            settings,
             sentences: Arc::clone(&setup.sentences),
             ready: false,
+            greets: greeting.is_some(),
             turns: Turns::default(),
             told_turns: setup.told_turns,
             end_passed_over: false,
             cut_off: None,
             calls: Vec::new(),
-            asked: None,
-            refused: None,
-            prompt_room: PROMPT_CHARS_MAX.saturating_sub(setup.instructions.chars().count()),
-            notes_lost: 0,
+            injections: Injections::default(),
+            notes: Notes { room: PROMPT_CHARS_MAX.saturating_sub(setup.instructions.chars().count()), lost: 0 },
         }
     }
 
     // ---- What we say ----
 
-    fn ask(&mut self, message: Value, out: &mut Vec<Wire>) {
-        out.push(text(&message));
-        // A newer wish replaces an older one that was refused.
-        self.refused = None;
-        self.asked = Some(message);
+    fn inject(&mut self, injection: Injection, out: &mut Vec<Wire>) {
+        out.push(text(&injection.message));
+        // A newer injection replaces an older one that was refused.
+        self.injections = Injections { asked: Some(injection), refused: None };
     }
 
     /// The agent answers as if the caller had said so.
     fn ask_as_caller(&mut self, content: String, out: &mut Vec<Wire>) {
-        self.ask(json!({ "type": "InjectUserMessage", "content": content }), out);
+        let message = json!({ "type": "InjectUserMessage", "content": content });
+        self.inject(Injection { message, greets: false }, out);
+    }
+
+    fn greet(&mut self, greeting: Option<String>, out: &mut Vec<Wire>) {
+        let message = match greeting {
+            // Noise of the line may have taken the floor by now: then it waits for its place.
+            Some(greeting) => json!({ "type": "InjectAgentMessage", "message": greeting, "behavior": "queue" }),
+            None => {
+                let content = asides::told(&asides::greet(None, &self.sentences));
+                json!({ "type": "InjectUserMessage", "content": content })
+            }
+        };
+        self.inject(Injection { message, greets: true }, out);
     }
 
     fn note(&mut self, words: &str, out: &mut Vec<Wire>) {
         let prompt = format!("\n\n{}", asides::told(words));
-        match self.prompt_room.checked_sub(prompt.chars().count()) {
+        match self.notes.room.checked_sub(prompt.chars().count()) {
             Some(room) => {
-                self.prompt_room = room;
+                self.notes.room = room;
                 out.push(text(&json!({ "type": "UpdatePrompt", "prompt": prompt })));
             }
-            None => self.notes_lost += 1,
+            None => self.notes.lost += 1,
         }
     }
 
@@ -144,8 +183,8 @@ impl AgentCodec {
                 self.cut_off = None;
                 self.turns.end(ResponseStatus::Completed, events);
                 // A refusal of what was asked would have come by now.
-                self.asked = None;
-                replies.extend(self.refused.take().as_ref().map(text));
+                let refused = mem::take(&mut self.injections).refused;
+                replies.extend(refused.map(|injection| text(&injection.message)));
             }
             "ConversationText" => self.words(parse(json)?, events),
             "FunctionCallRequest" => self.calls(parse::<Functions>(json)?.functions, events),
@@ -156,7 +195,10 @@ impl AgentCodec {
                 }
             }
             "InjectionRefused" => {
-                self.refused = self.asked.take();
+                self.injections.refused = self.injections.asked.take();
+                // Its message is left out: it may repeat what was to be said.
+                let again = self.injections.refused.is_some();
+                tracing::warn!(again, "the provider refused an injection, since somebody spoke");
                 events.push(AgentEvent::Noise(Noise::CommandRefused));
             }
             "Warning" => {
@@ -205,6 +247,11 @@ impl AgentCodec {
         if speaker == Speaker::Caller {
             self.turns.caller_ends(events);
         }
+        if speaker == Speaker::Caller && !text.is_empty() {
+            // The agent answers these words, and must not greet behind the answer.
+            self.injections.asked.take_if(|injection| injection.greets);
+            self.injections.refused.take_if(|injection| injection.greets);
+        }
         if !text.is_empty() {
             events.push(AgentEvent::Transcript { speaker, text, utterance: None });
         }
@@ -241,13 +288,8 @@ impl Codec for AgentCodec {
     fn encode(&mut self, command: AgentCommand, out: &mut Vec<Wire>) {
         match command {
             AgentCommand::Audio(audio) => out.push(Wire::Binary(audio)),
-            AgentCommand::Greet { text: Some(message) } => {
-                // Noise of the line may have taken the floor by now: then it waits for its place.
-                self.ask(json!({ "type": "InjectAgentMessage", "message": message, "behavior": "queue" }), out);
-            }
-            AgentCommand::Greet { text: None } => {
-                self.ask_as_caller(asides::told(&asides::greet(None, &self.sentences)), out);
-            }
+            AgentCommand::Greet { .. } if mem::take(&mut self.greets) => {}
+            AgentCommand::Greet { text } => self.greet(text, out),
             AgentCommand::Say { text } => {
                 self.ask_as_caller(asides::told(&asides::say(&text, &self.sentences)), out);
             }
@@ -272,7 +314,7 @@ impl Codec for AgentCodec {
                 }
             }
         }
-        let lost = mem::take(&mut self.notes_lost);
+        let lost = mem::take(&mut self.notes.lost);
         events.extend(std::iter::repeat_n(AgentEvent::Noise(Noise::CommandRefused), lost));
     }
 

@@ -5,7 +5,7 @@ use super::*;
 use crate::{
     call::{AgentCommand, AgentEvent, AgentLoss, CallerTurn, Noise, Reply, ResponseStatus, Speaker},
     facts::CallId,
-    provider::{Wire, build, talk},
+    provider::{Opens, Wire, build, talk},
 };
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -29,6 +29,13 @@ impl Talk {
         let mut talk = Self(build("deepgram_agent", &json!({ "api_key": "k" })).unwrap().remote().codec(&setup));
         talk.kind("SettingsApplied");
         talk
+    }
+
+    /// A session that is to open with this greeting.
+    fn greeting(greeting: Option<&str>) -> Self {
+        let opens = Opens::Greets(greeting.map(Into::into));
+        let setup = AgentSetup { opens, ..talk::setup(Dialect::Deepgram, "transfer", Format::ULAW) };
+        Self(build("deepgram_agent", &json!({ "api_key": "k" })).unwrap().remote().codec(&setup))
     }
 
     fn turn(&mut self, turn: CallerTurn) -> Vec<Value> {
@@ -122,6 +129,41 @@ fn the_session_is_given_its_tools() {
     assert_eq!(functions.as_array().map(Vec::len), Some(1));
     assert_eq!((&functions[0]["name"], &functions[0]["defer_until_eot"]), (&json!("transfer"), &json!(true)));
     assert_eq!(functions[0]["endpoint"], Value::Null, "a function with an endpoint is not called here");
+}
+
+#[test]
+fn a_greeting_that_opens_the_session_is_in_its_settings_and_is_asked_for_only_once_more() {
+    let mut talk = Talk::greeting(Some("Hello."));
+    assert_eq!(talk::open(&mut *talk.0)[0]["agent"]["greeting"], "Hello.");
+    let greet = || AgentCommand::Greet { text: Some("Hello.".into()) };
+    talk.kind("SettingsApplied");
+    assert_eq!(talk.tell(greet()), [Value::Null; 0], "it comes by itself");
+    assert_eq!(talk.tell(greet())[0]["type"], "InjectAgentMessage", "it was not heard");
+    let mut waits = Talk::greeting(None);
+    assert_eq!(talk::open(&mut *waits.0)[0]["agent"]["greeting"], Value::Null);
+    assert_eq!(waits.tell(greet())[0]["type"], "InjectAgentMessage");
+}
+
+#[test]
+fn a_refused_greeting_is_not_said_behind_the_answer_to_the_callers_words() {
+    let words = || json!({ "type": "ConversationText", "role": "user", "content": "Are you open?" });
+    let refusal = || json!({ "type": "InjectionRefused", "message": "" });
+    for text in [Some("Hello.".to_owned()), None] {
+        for refused_first in [true, false] {
+            let mut talk = Talk::ready();
+            talk.tell(AgentCommand::Greet { text: text.clone() });
+            for message in if refused_first { [refusal(), words()] } else { [words(), refusal()] } {
+                talk.hear(message);
+            }
+            talk.kind("AgentStartedSpeaking");
+            assert_eq!(talk.kind("AgentAudioDone").1, [Value::Null; 0]);
+        }
+    }
+    let mut talk = Talk::ready();
+    let asked = talk.tell(AgentCommand::Tell { text: "The caller pressed 1.".into(), reply: Reply::Wanted });
+    talk.hear(refusal());
+    talk.hear(words());
+    assert_eq!(talk.kind("AgentAudioDone").1, asked, "what is no greeting still counts");
 }
 
 #[test]

@@ -74,7 +74,7 @@ impl Dialect for Deepgram {
                 .map(|prompt| vec![Heard::Told(prompt), Heard::Reply(vec![text(json!({ "type": "PromptUpdated" }))])]),
             "InjectAgentMessage" if members(&["type", "message", "behavior"]) => {
                 self.refusable = message["behavior"] != "queue";
-                word("message").map(|words| vec![Heard::WantsSpeech { text: Some(words) }])
+                word("message").map(|words| vec![Heard::Injection(words)])
             }
             "InjectUserMessage" if members(&["type", "content"]) => {
                 self.refusable = true;
@@ -157,7 +157,12 @@ impl Deepgram {
         let uncertain = listener["eot_threshold"] == 1.0;
         let patient = listener.get("eager_eot_threshold").is_none() && listener["eot_timeout_ms"] == 60_000;
         let detects = !(self.flux && uncertain && patient);
-        self.set_up.then(|| vec![Heard::SetUp(SetUp { hears, speaks, detects })])
+        // The agent says it by itself, as soon as the settings are applied.
+        let greeting = message["agent"].get("greeting").map(|greeting| greeting.as_str().map(str::to_owned));
+        let greets = greeting.map(|text| Heard::WantsSpeech { text });
+        self.refusable = false;
+        let set_up = Heard::SetUp(SetUp { hears, speaks, detects });
+        self.set_up.then(|| [set_up].into_iter().chain(greets).collect())
     }
 
     /// With the last open answer the agent goes on by itself.

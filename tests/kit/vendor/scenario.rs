@@ -34,6 +34,8 @@ pub struct Scenario {
     /// What is said is kept.
     pub kept: bool,
     pub asides: Asides,
+    /// Whether the agent ignores what it is told to say word for word.
+    pub ignores_injections: bool,
 }
 
 /// What becomes of what is wanted beside the conversation.
@@ -63,6 +65,7 @@ impl Default for Scenario {
             agent_words: "A tone.",
             kept: false,
             asides: Asides::default(),
+            ignores_injections: false,
         }
     }
 }

@@ -285,6 +285,11 @@ impl<D: Dialect> Session<D> {
                 self.note(|seen| seen.wishes.push(text));
                 self.wish(true).await;
             }
+            Heard::Injection(_) if self.shared.scenario.ignores_injections => {}
+            Heard::Injection(text) => {
+                self.note(|seen| seen.wishes.push(Some(text)));
+                self.wish(true).await;
+            }
             Heard::WantsWords(text) => {
                 self.note(|seen| seen.wishes.push(Some(text)));
                 self.wish(false).await;
