@@ -133,7 +133,7 @@ fn session(mut codec: Box<dyn Codec>, kind: &str) -> Vec<Value> {
         codec.decode(Wire::Text(message.to_string()), &mut Vec::new(), &mut sent);
     }
     commands().into_iter().for_each(|command| codec.encode(command, &mut sent));
-    sent.extend(codec.keep_alive().map(|(_, wire)| wire));
+    sent.extend(codec.keep_alive().into_iter().flat_map(|(_, wires)| wires));
     let texts = sent.into_iter().filter_map(|wire| match wire {
         Wire::Text(text) => Some(serde_json::from_str(&text).expect("JSON")),
         Wire::Binary(_) => None,

@@ -204,8 +204,9 @@ pub trait Codec: Send {
     /// `replies` takes what the protocol itself wants answered (`session.update` after
     /// `session.created`, say).
     fn decode(&mut self, wire: Wire, events: &mut Vec<AgentEvent>, replies: &mut Vec<Wire>);
-    /// What to send when nothing was sent for so long, for vendors that end a silent session.
-    fn keep_alive(&self) -> Option<(Duration, Wire)> {
+    /// Messages to send when nothing was sent for so long, for vendors that end a silent session. With audio among them, they
+    /// are sent when no audio was sent for so long.
+    fn keep_alive(&self) -> Option<(Duration, Vec<Wire>)> {
         None
     }
     /// The formats that the provider told, where it alone decides them; asked for when the session

@@ -547,16 +547,16 @@ impl Talk {
 
     fn say(&mut self, wires: Vec<Wire>) {
         if !wires.is_empty() {
-            self.watch.said();
+            self.watch.said(&wires);
             self.outbox.extend(wires.into_iter().map(Message::from));
         }
     }
 
     /// A full outbox holds something to be said already.
     fn keep_alive(&mut self) {
-        self.watch.said();
-        if let Some((_, wire)) = self.watch.keep_alive.as_ref().filter(|_| self.outbox.len() < OUTBOX_MAX) {
-            self.outbox.push_back(wire.clone().into());
+        self.watch.is_kept_alive();
+        if let Some((_, wires)) = self.watch.keep_alive.as_ref().filter(|_| self.outbox.len() < OUTBOX_MAX) {
+            self.outbox.extend(wires.iter().cloned().map(Message::from));
         }
     }
 }

@@ -43,6 +43,22 @@ fn deepgram_greets_also_where_it_ignores_what_it_is_told_to_say() {
     });
 }
 
+/// Some servers want to hear audio every ten seconds, and the caller's is withheld while the agent speaks.
+#[test]
+fn deepgram_hears_audio_also_while_the_agent_speaks_for_long() {
+    virtual_time::run(|| async {
+        let scenario = Scenario { audio_within: Some(ms(10_000)), pace: 1.0, ..Scenario::answers(ms(25_000)) };
+        let vendor = Vendor::start::<Deepgram>(scenario).await;
+        let desk = Desk::of(&vendor).await;
+        let caller = desk.call().await;
+        caller.hears(hertz(1), ms(24_000)).await;
+        caller.hears_nothing_for(ms(400)).await;
+        desk.ends_with(&caller).await;
+        assert_eq!(vendor.sessions(), 1);
+        vendor.is_content();
+    });
+}
+
 pub async fn the_caller_is_answered<D: Dialect>() {
     let vendor = Vendor::start::<D>(Scenario::default()).await;
     let desk = Desk::of(&vendor).await;

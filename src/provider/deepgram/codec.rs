@@ -17,6 +17,9 @@ use std::{mem, sync::Arc, time::Duration};
 
 /// The vendor asks for it every 8 s when nothing else is sent, and ends the session after some ten.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(8);
+/// Silence that is sent with `KeepAlive`, in frames of 20 ms: some servers end a session that hears no audio for ten seconds,
+/// whatever else is sent. The caller's audio is withheld while the agent speaks.
+const SILENCE_FRAMES: usize = 5;
 /// What the vendor's own models take of prompt and additions. A model behind an endpoint may take
 /// more, but notes of that length are no notes.
 const PROMPT_CHARS_MAX: usize = 25_000;
@@ -25,6 +28,8 @@ const CALLS_MAX: usize = 32;
 
 pub(super) struct AgentCodec {
     settings: Value,
+    /// Frames of silence in the format in which the vendor hears the caller.
+    silence: Bytes,
     sentences: Arc<Sentences>,
     ready: bool,
     /// Whether the settings have the greeting, so that the agent says it by itself, once.
@@ -81,6 +86,7 @@ impl AgentCodec {
         }
         Self {
             settings,
+            silence: vec![formats.input.silence(); SILENCE_FRAMES * formats.input.frame_bytes()].into(),
             sentences: Arc::clone(&setup.sentences),
             ready: false,
             greets: greeting.is_some(),
@@ -318,8 +324,9 @@ impl Codec for AgentCodec {
         events.extend(std::iter::repeat_n(AgentEvent::Noise(Noise::CommandRefused), lost));
     }
 
-    fn keep_alive(&self) -> Option<(Duration, Wire)> {
-        Some((KEEP_ALIVE_AFTER, text(&json!({ "type": "KeepAlive" }))))
+    fn keep_alive(&self) -> Option<(Duration, Vec<Wire>)> {
+        let alive = text(&json!({ "type": "KeepAlive" }));
+        Some((KEEP_ALIVE_AFTER, vec![alive, Wire::Binary(self.silence.clone())]))
     }
 
     fn closed(&self, code: Option<u16>, _: &str) -> AgentLoss {

@@ -410,8 +410,12 @@ fn a_vendor_that_owns_the_turns_is_told_none() {
 
 #[test]
 fn a_silent_session_is_kept_alive_within_the_vendors_time() {
-    let (after, wire) = Talk::ready().0.keep_alive().unwrap();
-    assert_eq!((after, talk::values(vec![wire])), (Duration::from_secs(8), vec![json!({ "type": "KeepAlive" })]));
+    for (leg, bytes, byte) in [(Format::ULAW, 800, 0xff), (Format::ALAW, 800, 0xd5), (Format::SLIN16, 3_200, 0)] {
+        let (after, wires) = Talk::new(&json!({ "api_key": "k" }), leg).0.keep_alive().unwrap();
+        let silence = json!({ "binary": vec![byte; bytes] });
+        let alive = vec![json!({ "type": "KeepAlive" }), silence];
+        assert_eq!((after, talk::values(wires)), (Duration::from_secs(8), alive), "{leg}: 100 ms");
+    }
 }
 
 #[test]

@@ -67,8 +67,8 @@ impl Codec for FakeCodec {
         }
     }
 
-    fn keep_alive(&self) -> Option<(Duration, Wire)> {
-        Some((Duration::from_secs(7), Wire::Text("alive".into())))
+    fn keep_alive(&self) -> Option<(Duration, Vec<Wire>)> {
+        Some((Duration::from_secs(7), vec![Wire::Text("alive".into())]))
     }
 
     fn formats(&self) -> Option<SessionFormats> {

@@ -27,7 +27,8 @@ pub(super) struct Watch {
     expiring_at: Option<Instant>,
     /// The provider takes nothing more; its last words are awaited until then.
     unwritable_until: Option<Instant>,
-    pub(super) keep_alive: Option<(Duration, Wire)>,
+    pub(super) keep_alive: Option<(Duration, Vec<Wire>)>,
+    /// When a message was last sent that puts `keep_alive` off.
     said_at: Instant,
     audio_gap_max: Option<Duration>,
     /// When the last audio of an answer came that is not complete.
@@ -65,7 +66,15 @@ impl Watch {
         self.expiring_at = None;
     }
 
-    pub(super) fn said(&mut self) {
+    /// Puts off the messages that keep the session alive, unless those have audio and the ones that are sent have none.
+    pub(super) fn said(&mut self, wires: &[Wire]) {
+        let has_audio = |wires: &[Wire]| wires.iter().any(|wire| matches!(wire, Wire::Binary(_)));
+        if has_audio(wires) || !self.keep_alive.as_ref().is_some_and(|(_, alive)| has_audio(alive)) {
+            self.said_at = Instant::now();
+        }
+    }
+
+    pub(super) fn is_kept_alive(&mut self) {
         self.said_at = Instant::now();
     }
 
@@ -95,5 +104,34 @@ impl Watch {
         let last_words = self.unwritable_until.map(|at| (at, Due::LastWordsOver));
         let expiring = self.expiring_at.filter(|_| stands).map(|at| (at, Due::Expiring));
         [gap, keep_alive, handshake, last_words, expiring].into_iter().flatten().min_by_key(|(at, _)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AFTER: Duration = Duration::from_secs(8);
+
+    /// Time until `alive` is due in a session where `sent` is sent three seconds after its beginning.
+    async fn due_in(alive: &[Wire], sent: Wire) -> Duration {
+        let mut watch = Watch::new(Instant::now(), None);
+        (watch.handshake_until, watch.keep_alive) = (None, Some((AFTER, alive.to_vec())));
+        tokio::time::advance(Duration::from_secs(3)).await;
+        watch.said(&[sent]);
+        let (at, due) = watch.due(true).expect("it is kept alive");
+        assert_eq!(due, Due::KeepAlive);
+        at - Instant::now()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn words_do_not_put_off_the_audio_that_keeps_a_session_alive() {
+        let (words, audio) = (Wire::Text("alive".into()), Wire::Binary(vec![0xff].into()));
+        let short = AFTER - Duration::from_secs(3);
+        let both = [words.clone(), audio.clone()];
+        assert_eq!(due_in(&both, words.clone()).await, short);
+        assert_eq!(due_in(&both, audio.clone()).await, AFTER);
+        assert_eq!(due_in(std::slice::from_ref(&words), words.clone()).await, AFTER);
+        assert_eq!(due_in(&[words], audio).await, AFTER);
     }
 }

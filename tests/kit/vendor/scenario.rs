@@ -36,6 +36,8 @@ pub struct Scenario {
     pub asides: Asides,
     /// Whether the agent ignores what it is told to say word for word.
     pub ignores_injections: bool,
+    /// Longest time without the caller's audio; then the session ends.
+    pub audio_within: Option<Duration>,
 }
 
 /// What becomes of what is wanted beside the conversation.
@@ -66,6 +68,7 @@ impl Default for Scenario {
             kept: false,
             asides: Asides::default(),
             ignores_injections: false,
+            audio_within: None,
         }
     }
 }

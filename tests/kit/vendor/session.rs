@@ -117,6 +117,8 @@ struct Session<D> {
     /// No answer begins before.
     thinks_until: Instant,
     ear: Ear,
+    /// Time of the last audio.
+    heard_at: Instant,
     /// Answers to what was wanted beside the conversation.
     held: Vec<Message>,
     mute: bool,
@@ -153,6 +155,7 @@ impl<D: Dialect> Session<D> {
             instead: None,
             thinks_until: Instant::now(),
             ear: Ear::new(),
+            heard_at: Instant::now(),
             held: Vec::new(),
             mute: false,
             thinks: false,
@@ -198,10 +201,18 @@ impl<D: Dialect> Session<D> {
                     order => self.obey(order).await,
                 },
                 () = due(self.answer.as_ref()) => self.speak().await,
+                () = sleep_until(self.silent_at().unwrap_or(self.heard_at)), if self.silent_at().is_some() => {
+                    self.close(1011, "CLIENT_MESSAGE_TIMEOUT").await;
+                }
                 () = sleep_until(self.thinks_until), if Instant::now() < self.thinks_until => {}
             }
             self.go_on().await;
         }
+    }
+
+    /// Time at which the session ends, unless audio is heard before.
+    fn silent_at(&self) -> Option<Instant> {
+        self.set_up.as_ref().and(self.shared.scenario.audio_within).map(|within| self.heard_at + within)
     }
 
     async fn garbage(&mut self) {
@@ -346,6 +357,7 @@ impl<D: Dialect> Session<D> {
             Opening::OtherFormats => self.say(&Saying::ReadyOtherwise).await,
             _ => {
                 self.set_up = Some(set_up);
+                self.heard_at = Instant::now();
                 self.say(&Saying::Ready).await;
             }
         }
@@ -355,6 +367,7 @@ impl<D: Dialect> Session<D> {
 
     async fn caller(&mut self, audio: Vec<u8>) {
         let Some(SetUp { hears, detects, .. }) = self.set_up.clone() else { return };
+        self.heard_at = Instant::now();
         self.note(|seen| seen.audio.extend_from_slice(&audio));
         if !detects && !D::FINDS_BEGINNINGS {
             return;
