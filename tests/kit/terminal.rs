@@ -1,5 +1,6 @@
 //! Somebody at a terminal, who reads what a program prints and has its page open in a browser.
 
+use crate::processes::{descendants, signal_if_there};
 use serde_json::{Value, json};
 use std::{
     fs::File,
@@ -101,6 +102,15 @@ impl Terminal {
         let said = self.said();
         let told = said.lines().find_map(|line| line.trim().strip_prefix("password  "));
         told.map(|password| password.trim().to_owned())
+    }
+}
+
+/// An engine takes the end of its terminal for a wish to reload.
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        for process in self.script.id().map(descendants).unwrap_or_default() {
+            let _ = signal_if_there(process.pid, "KILL");
+        }
     }
 }
 

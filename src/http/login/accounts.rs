@@ -396,6 +396,10 @@ impl Accounts {
     }
 
     /// Locks the folder until it is closed.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "on a thread for what blocks; nothing tells when another program lets go"
+    )]
     fn lock(&self, folder: &fs::File, wait: Duration) -> Result<(), AccountError> {
         let _turn = self.waiting.try_acquire().map_err(|_| AccountError::Busy)?;
         let began = std::time::Instant::now();
