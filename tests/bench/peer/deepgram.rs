@@ -27,7 +27,8 @@ impl Vendor for Deepgram {
                 match message["type"].as_str() {
                     Some("Settings") => {
                         out.push(text(&json!({ "type": "SettingsApplied" })));
-                        Heard::Nothing
+                        // The agent greets by itself.
+                        if message["agent"]["greeting"].is_string() { Heard::Go } else { Heard::Nothing }
                     }
                     Some("InjectAgentMessage" | "InjectUserMessage") => Heard::Go,
                     _ => Heard::Nothing,
