@@ -58,6 +58,8 @@ class Run:
     beside: bool = False
     # Begins when everything else has ended.
     alone: bool = False
+    # Begins together with the next one.
+    with_next: bool = False
 
 
 # Tests of the program `real` that run with no others beside them: an examination tells of every delay, as Prometheus does; the page
@@ -67,7 +69,10 @@ ALONE = ("prometheus::load", "web::beside_asterisk", "web::newcomer")
 # Scenes on the real Asterisk, with real programs, and those that look at the clock: what every run shows of them is to take five
 # minutes. A change that makes them longer adds too much to the chosen set: leave it to REAL=all, or let more scenes share a call.
 REAL_TIME = ("::real::", "::only_real::", "stages::programs", "clock::")
-SCENES = Run("whole_calls", threads=3 * CORES, only=REAL_TIME, real=True, limit=300, title="scenes in real time")
+# One scene takes as long as all others: it begins with the first of them, not in the order of names.
+LONGEST = "legs::real::what_is_seen_of_each_leg"
+EACH_LEG = Run("whole_calls", threads=1, only=(LONGEST,), real=True, limit=300, with_next=True, title="each leg in real time")
+SCENES = Run("whole_calls", threads=3 * CORES - 1, only=REAL_TIME, skip=(LONGEST,), real=True, limit=300, title="scenes in real time")
 # Seconds for all of them beside a load on every core.
 ALL_LIMIT = 3600
 # What the engines of these scenes asked Asterisk for and were told by it; tests/kit/seen.rs writes it.
@@ -88,6 +93,7 @@ PLAN = [
     Run("*", beside=True),
     Run("lib", threads=3 * CORES),
     Run("house", threads=3 * CORES, only=LIMITED),
+    EACH_LEG,
     SCENES,
     Run("real", threads=3 * CORES, skip=ALONE, limit=900, title="real"),
     Run("real", threads=2 * CORES, only=ALONE, alone=True),
@@ -397,7 +403,15 @@ def main() -> int:
         # It has one thread, so it comes before those that use every core in the end.
         begun = [] if quick else [pool.submit(run_documentation, arguments, filters, kept)]
         begun += [pool.submit(take, row) for row in rows if row[0].beside]
-        in_real_time = [take(row) for row in rows if not row[0].beside and not row[0].alone]
+        in_real_time: list[Outcome] = []
+        together: list[tuple[Run, Program, list[str]]] = []
+        for row in [row for row in rows if not row[0].beside and not row[0].alone]:
+            together.append(row)
+            if not row[0].with_next:
+                with ThreadPoolExecutor(len(together)) as lane:
+                    in_real_time += lane.map(take, together)
+                together = []
+        in_real_time += map(take, together)
         PRIORITIES.no_real_time_left()
         outcomes += [one.result() for one in begun] + in_real_time
     outcomes += [take(row) for row in rows if row[0].alone]

@@ -189,3 +189,25 @@ impl AriError {
         matches!(self.fault, Fault::NotFound | Fault::Conflict { .. })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::{io::AsyncWriteExt as _, net::TcpListener};
+
+    /// What is told of a server that answers a handshake with this, and closes.
+    async fn told(answer: &'static [u8]) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}/ari/events", listener.local_addr().unwrap());
+        let server = async move { listener.accept().await.unwrap().0.write_all(answer).await.unwrap() };
+        let (opened, ()) = tokio::join!(tokio_tungstenite::connect_async(url), server);
+        not_opened(&opened.unwrap_err())
+    }
+
+    #[tokio::test]
+    async fn a_server_that_closes_without_an_answer_has_perhaps_no_more_sessions() {
+        assert!(told(b"").await.ends_with(SESSION_LIMIT));
+        let refused = told(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n").await;
+        assert!(refused.contains("401") && !refused.contains("sessionlimit"), "{refused}");
+    }
+}
