@@ -38,7 +38,8 @@ impl<T> ReplyIds<T> {
         let is_text = matches!(id, RequestId::String(text) if text.parse::<i64>().is_ok());
         let as_text = *self.as_text.get_or_insert(is_text);
         if is_text && !as_text {
-            self.output.line("reply", format!("the id \"{id}\" is a text and answers no request").as_bytes());
+            // The id is left out: it may be somebody's number.
+            self.output.line("reply", b"its id is a text and answers no request");
         }
         as_text || !is_text
     }

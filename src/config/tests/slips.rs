@@ -1,4 +1,4 @@
-//! What is written in another way than it is meant.
+//! Texts that are written in another way than they are meant.
 
 use super::*;
 

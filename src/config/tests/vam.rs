@@ -31,6 +31,7 @@ fn mistakes_of_the_section_are_told_with_their_place() {
         "tokens: []",
         "tokens: [short]",
         "tokens: [a-token-of-the-tests, a-token-of-the-tests]",
+        "tokens: [a-token-of-the-tests], trusted_tokens: [a-token-of-the-tests, short]",
         "tokens: ['a token of the tests']",
         "tokens: [a-token-of-the-tests], residency: eu_only",
         "tokens: [a-token-of-the-tests], action_timeout: 0s",
