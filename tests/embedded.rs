@@ -58,7 +58,7 @@ const PHRASES: [&str; 30] = [
 const UNDERSTOOD_MIN: usize = 26;
 const SPEAKERS: [&str; 3] = ["en-us", "en-us+f3", "en-us+m7"];
 
-/// What espeak-ng speaks.
+/// Samples of a text that espeak-ng speaks.
 async fn speech(text: &str, speaker: &str) -> Vec<i16> {
     let voice = kinds::build(VOICES, "espeak_ng", &json!({ "voice": speaker, "words_per_minute": 160 }));
     let spoken = voice.expect("good options").speak(text).await.expect("espeak-ng speaks").render(Format::SLIN8);
@@ -76,7 +76,7 @@ async fn understood(listener: Arc<dyn Listener>, said: &str, speaker: &str) -> S
     heard(listener, Format::ULAW, &bytes).await
 }
 
-/// What is understood of a turn of this audio.
+/// Words that are understood of a turn of this audio.
 async fn heard(listener: Arc<dyn Listener>, of: Format, audio: &[u8]) -> String {
     let format = listener.format(of);
     let mut sound = Vec::new();

@@ -219,7 +219,7 @@ impl Report {
 
 /// The name that `name` is a slip of.
 pub(super) fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
-    // Of two letters, as a language's tag has, each other one is as near.
+    // A word of two letters, as the tag of a language is, is as near to each other one: it is a slip of none.
     let allowed = if name.chars().count() > 2 { (name.chars().count() / 3).max(1) } else { 0 };
     let distances = known.iter().map(|candidate| (strsim::damerau_levenshtein(name, candidate), *candidate));
     let near = distances.filter(|(distance, _)| *distance <= allowed).min().map(|(_, candidate)| candidate);

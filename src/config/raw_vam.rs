@@ -15,8 +15,8 @@ pub(super) struct Vam {
     /// Who may: bearer tokens, of at least 16 characters each. Write variables, not the tokens themselves.
     #[schemars(required, length(min = 1), inner(length(min = 1)))]
     pub tokens: Option<Vec<Option<String>>>,
-    /// Tokens of clients that know who their callers are, none of which is one of `tokens`: what such a client says of the caller in
-    /// `metadata.authorization` of a session, `authenticated` or `validated`, is believed.
+    /// Tokens of clients that know who their callers are: what such a client says of the caller in `metadata.authorization` of a
+    /// session, `authenticated` or `validated`, is believed. They let in as `tokens` do, and none may be one of those.
     #[schemars(extend("default" = json!([])), inner(length(min = 1)))]
     pub trusted_tokens: Option<Vec<Option<String>>>,
     /// The certificate that is shown to clients. Without it nothing is encrypted, and `bind` has to be an address of this

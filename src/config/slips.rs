@@ -44,7 +44,7 @@ fn is_bare_variable(text: &str) -> bool {
     text.strip_prefix('$').is_some_and(|name| name.len() > 2 && name.bytes().all(of_a_name))
 }
 
-/// As word processors write them.
+/// Tells whether a text stands in the quotation marks of word processors.
 fn is_in_curly_quotes(text: &str) -> bool {
     let marks = ['\u{201c}', '\u{201d}', '\u{201e}', '\u{2018}', '\u{2019}'];
     text.chars().count() > 1 && text.starts_with(marks) && text.ends_with(marks)

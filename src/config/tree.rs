@@ -376,7 +376,7 @@ fn is_secret(path: &Path) -> bool {
     ["password", "key", "secret", "token"].iter().any(|word| key.ends_with(word))
 }
 
-/// What the parser's words mean for somebody who writes a configuration.
+/// Hint at what the parser's words mean to somebody who writes a configuration.
 fn rule_hint<'a>(info: &str, mut lines: impl Iterator<Item = &'a str>) -> Option<String> {
     let hint = if info.contains("mapping values are not allowed") && lines.any(|line| line.matches(": ").count() > 1) {
         "a text with a colon and a space in it needs quotes: key: \"text: more text\""

@@ -23,7 +23,7 @@ const LANGUAGE_BYTES_MAX: usize = 35;
 pub struct VamConfig {
     pub bind: SocketAddr,
     pub tokens: Vec<SecretString>,
-    /// Of clients that are believed who their callers are.
+    /// Tokens of clients that are believed who their callers are.
     pub trusted_tokens: Vec<SecretString>,
     pub tls: Option<VamTls>,
     /// Where registrations are kept.

@@ -78,7 +78,7 @@ fn setup(config: &Config) -> AgentSetup {
     }
 }
 
-/// Why no session came about.
+/// Reason for which no session came about.
 struct Lost {
     loss: AgentLoss,
     /// HTTP status of a refusal.

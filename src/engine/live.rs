@@ -60,7 +60,7 @@ struct Running {
     parties: Option<Parties>,
 }
 
-/// What those who watch a call may be told.
+/// Parts of a call that those who watch it may be told.
 #[derive(Clone, Copy)]
 pub struct Shown {
     pub words: bool,
@@ -241,7 +241,7 @@ impl LiveCalls {
         self.lock().live.get(&call).is_some_and(|running| running.doors.words.try_send(words.to_owned()).is_ok())
     }
 
-    /// Who is on the line; `None`: it does not run, or nobody may know.
+    /// Parties on the line; `None`: the call does not run, or nobody may know.
     pub fn parties(&self, call: CallId) -> Option<Parties> {
         self.lock().live.get(&call)?.parties.clone()
     }
@@ -258,7 +258,7 @@ impl LiveCalls {
         CallsView { active, recent: inner.ended.iter().rev().cloned().collect() }
     }
 
-    /// What became known of a call's end later.
+    /// Fact about a call's end that became known later.
     pub fn ended_otherwise(&self, call: CallId, reason: Ending) {
         let mut inner = self.lock();
         if let Some(ended) = inner.ended.iter_mut().find(|ended| ended.call.id == call) {

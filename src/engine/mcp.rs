@@ -341,7 +341,7 @@ mod tests {
         fleet.stop().await;
     }
 
-    /// Of two tools with one name, the one that is registered is told apart from the other.
+    /// A server may list two tools with one name: the one that is registered is told apart from the other.
     #[tokio::test]
     async fn of_two_tools_of_one_name_only_the_registered_one_is_marked() {
         let (generation, fleet) = generation("twice", "mcp_odd_echo, mcp_odd_sum", "").await;

@@ -21,14 +21,14 @@ pub(super) const USER: &str = "AI_USER";
 /// A customer record is a few kilobytes; Asterisk's own lines end at 8 KiB.
 const USER_BYTES_MAX: usize = 8 * 1024;
 
-/// What others than the caller say of the caller.
+/// Facts about a caller that others tell.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    /// Of the caller's channel.
+    /// Variables of the caller's channel.
     pub variables: Redacted<BTreeMap<String, String>>,
     /// Context of the dialplan in which the caller was.
     pub place: Option<String>,
-    /// By a VAM client that is believed.
+    /// Authorization by a VAM client that is believed.
     pub authorization: Option<AuthState>,
 }
 

@@ -1,4 +1,4 @@
-//! What is learnt of a transferred caller when their call is over: whether the place that they were sent to hangs up on them.
+//! Fate of a transferred caller when their call is over: the place that they were sent to may hang up on them.
 
 use super::Shared;
 use crate::{

@@ -25,7 +25,7 @@ pub trait EngineView: Send + Sync + 'static {
     fn calls(&self) -> CallsView;
     /// One running call; `None`: it does not run.
     fn call(&self, id: CallId) -> Option<ActiveCall>;
-    /// Who is on the line in a running call, for those who may know; `None`: it does not run, or nobody may.
+    /// Parties on the line of a running call, for those who may know; `None`: the call does not run, or nobody may.
     fn parties(&self, id: CallId) -> Option<Parties>;
     /// What happened in a running call from this entry on, as far as it is still remembered; `None`: it does not run.
     fn story(&self, id: CallId, from: u64) -> Option<Vec<LiveEntry>>;
@@ -432,7 +432,7 @@ pub struct CallHead {
     pub parties: Option<Parties>,
 }
 
-/// Who is on the line, as a record would have it.
+/// Parties on the line, as a record would have them.
 #[derive(Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Parties {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -110,8 +110,8 @@ impl From<EndReason> for Ending {
     }
 }
 
-/// What became known of a call after its record was kept: the place that the caller was sent to hung up on them. It holds
-/// nothing of theirs.
+/// Fact that became known of a call after its record was kept: the place that the caller was sent to hung up on them. The amendment holds
+/// nothing private.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Amendment {
     pub id: CallId,
@@ -273,7 +273,7 @@ pub enum Event {
     },
     /// The place that the caller was sent to has them.
     Transferred,
-    /// Nobody took the caller.
+    /// A transfer in which nobody took the caller.
     TransferFailed {
         reason: String,
         /// Q.850 cause with which the place that had them hung up on them; absent: they were with the agent again.

@@ -19,7 +19,7 @@ use tracing::{error, info, warn};
 const WHOLE: &str = "json";
 /// Of a call that stands.
 const BEGUN: &str = "begun";
-/// Of what became known of a call after its end.
+/// Extension of files about what became known of a call after its end.
 const AMENDED: &str = "amended";
 /// Of a call of which nothing is to be kept.
 const DELETED: &str = "deleted";
@@ -180,7 +180,7 @@ impl Spool {
         self.directory.join(format!("{:015}-{}.{extension}", record.began.as_millisecond().max(0), record.id))
     }
 
-    /// What became known of a call whose record was written before. The kernel has it when this returns.
+    /// Writes a fact about a call whose record was written before. The kernel has it when this returns.
     pub fn amend(&self, amendment: &Amendment) -> io::Result<()> {
         if self.is_deleted(amendment.id) {
             return Ok(());

@@ -38,7 +38,7 @@ pub enum Fault {
     /// HTTP status, and the service's own word for the fault.
     #[error("the service answered {status}{}", .code.as_deref().map(|code| format!(" ({code})")).unwrap_or_default())]
     Refused { status: u16, code: Option<String>, retry_after: Option<Duration> },
-    /// By a message: the service's own word for the fault, and the HTTP status that fits it where one does.
+    /// Fault by a message: the service's own word for it, and the HTTP status that fits it where one does.
     #[error("the service reports an error{}", .code.as_deref().map(|code| format!(" ({code})")).unwrap_or_default())]
     Reported { like: Option<u16>, code: Option<String> },
     #[error("it took longer than {} s", .0.as_secs_f32())]

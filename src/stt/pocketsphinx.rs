@@ -279,7 +279,7 @@ fn voice(powers: &[f32]) -> Option<f32> {
     (voice.sqrt() >= LEVEL / GAIN_MAX).then_some(voice)
 }
 
-/// Whether each of these frames is the caller's; the others are of whoever is behind them.
+/// Tells of each of these frames whether it is the caller's; the others are of somebody behind the caller.
 fn callers(powers: &[f32]) -> impl Iterator<Item = bool> {
     let mut loudest = powers.to_vec();
     loudest.sort_by(|one, other| other.total_cmp(one));

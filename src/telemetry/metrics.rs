@@ -414,7 +414,7 @@ impl Metrics {
         self.0.context_unknown.inc();
     }
 
-    /// Nobody took a transferred caller.
+    /// A transferred caller was taken by nobody.
     pub fn transfer_failed(&self, why: TransferFault, caller: Stranded) {
         self.0.transfers_failed.with_label_values(&[why.label(), caller.label()]).inc();
     }

@@ -27,7 +27,7 @@ const TEXT_BYTES_MAX: usize = 4_096;
 const CALLER_CHARS_MAX: usize = 64;
 /// Names the context that answers.
 const CONTEXT: &str = "context";
-/// What the client knows of the caller.
+/// Key with the client's authorization of the caller.
 const AUTHORIZATION: &str = "authorization";
 /// A list of addresses, as JSON.
 const ACTION_SERVERS: &str = "action_servers";
@@ -50,7 +50,7 @@ pub struct Agreed {
     pub caller: Redacted<Option<String>>,
     /// Where what is said may go.
     pub residency: Residency,
-    /// Of the caller, by a client that is believed.
+    /// Authorization of the caller, by a client that is believed.
     pub authorization: Option<AuthState>,
     /// The client runs actions itself.
     pub executes: bool,
@@ -82,7 +82,7 @@ pub(super) struct Surroundings<'a> {
     pub sessions: &'a VamSessions,
     /// The operator's word, below which no session goes.
     pub floor: Residency,
-    /// By the token that the client shows; `None`: it is not known.
+    /// Standing by the token that the client shows; `None`: the token is not known.
     pub standing: Option<Standing>,
     pub knows_context: &'a dyn Fn(&str) -> bool,
 }

@@ -173,7 +173,7 @@ pub(super) struct Door {
     counters: VamCounters,
 }
 
-/// What a token says of who shows it.
+/// Standing of whoever shows a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
     Known,

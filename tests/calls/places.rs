@@ -99,7 +99,7 @@ async fn a_caller_who_gives_up_while_the_place_rings_was_transferred() {
     assert_eq!(offhook.metric(LOST).await, 0.0);
 }
 
-/// What it has asked Asterisk to tell it is taken back.
+/// The engine takes back its subscription at Asterisk.
 async fn a_caller_at_a_place_stays_there_when_the_engine_stops_and_another_one_starts() {
     let (asterisk, mut offhook) = pbx("desk").await;
     let mut caller = caller(&asterisk).await;
@@ -109,7 +109,7 @@ async fn a_caller_at_a_place_stays_there_when_the_engine_stops_and_another_one_s
     stays(&asterisk, &mut caller).await;
 }
 
-/// It could take nothing back: the next engine finds a channel in its application that is not in Stasis.
+/// An engine that is killed takes no subscription back: the next one finds a channel in its application that is not in Stasis.
 async fn a_caller_at_a_place_stays_there_when_the_engine_is_killed_and_another_one_starts() {
     let (asterisk, mut offhook) = pbx("desk").await;
     let mut caller = caller(&asterisk).await;

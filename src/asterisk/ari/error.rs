@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use tokio::{io::AsyncWriteExt as _, net::TcpListener};
 
-    /// What is told of a server that answers a handshake with this, and closes.
+    /// Text about a server that answers a handshake with this, and closes.
     async fn told(answer: &'static [u8]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("ws://{}/ari/events", listener.local_addr().unwrap());

@@ -115,7 +115,7 @@ struct Raw {
     args: Option<Vec<String>>,
     digit: Option<String>,
     cause: Option<u32>,
-    /// Of `ChannelHangupRequest`.
+    /// Mark of a `ChannelHangupRequest` that Asterisk makes itself.
     soft: Option<bool>,
     /// Channel of the dialplan that calls, of `Dial`; an application that calls has none.
     caller: Option<RawChannel>,

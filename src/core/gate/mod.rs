@@ -198,7 +198,7 @@ impl Gate {
         Decision::decided(public, subject, draft, verdict)
     }
 
-    /// What the evidence of an event says of publishing, whatever the schema says of the event.
+    /// Tells whether the evidence of an event allows to publish it, whatever the schema says of the event.
     fn is_publishable(&self, event: &Map<String, Value>, now: Timestamp) -> bool {
         let refs = event.get("evidence_refs").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let category = event.get("tool_category").and_then(Value::as_str).and_then(Category::parse);

@@ -100,7 +100,7 @@ pub fn arguments_digest(arguments: &Map<String, Value>) -> [u8; 32] {
     Sha256::digest(text).into()
 }
 
-/// By what two calls under one id are told apart: the tool and what `arguments_digest` covers.
+/// Digest by which two calls under one id are told apart: of the tool and what `arguments_digest` covers.
 pub fn call_digest(tool: &str, arguments: &Map<String, Value>) -> [u8; 32] {
     let mut text = String::new();
     write_string(tool, &mut text);

@@ -177,7 +177,7 @@ fn errors(address: &Listed, doc: &Doc) -> Vec<(u16, &'static str)> {
         (503, "Too much at once, or something that is needed does not answer."),
     ];
     if address.path.contains('{') || doc.query.is_some() {
-        errors.push((404, "There is no such thing."));
+        errors.push((404, "Nothing has this name or id."));
     }
     if doc.query.is_some() || doc.body.is_some() {
         errors.push((400, "The request cannot be read."));
@@ -185,7 +185,7 @@ fn errors(address: &Listed, doc: &Doc) -> Vec<(u16, &'static str)> {
     if doc.body.is_some() {
         errors.extend([
             (413, "The body is too long."),
-            (415, "The body is no JSON."),
+            (415, "The body is not JSON."),
             (422, "The body is not what this address takes."),
             (429, "Too many attempts."),
         ]);

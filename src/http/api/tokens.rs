@@ -74,7 +74,7 @@ async fn remove(State(app): State<App>, who: LoggedIn, Path(name): Path<String>)
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Why there was no change: a status, and words.
+/// Reason for no change: a status, and words.
 type Unchanged = (StatusCode, String);
 
 /// Makes a token on behalf of somebody, who is named in the log.

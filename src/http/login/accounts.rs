@@ -422,7 +422,7 @@ impl Book {
     }
 }
 
-/// Whether an account or a token may be called so.
+/// Tells whether an account or a token may have this name.
 pub(super) fn fit_name(name: &str) -> Result<(), AccountError> {
     let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '@');
     let is_fit = !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.chars().all(good);

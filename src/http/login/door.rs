@@ -223,7 +223,7 @@ impl Gatekeeper {
             }
             self.accounts.refresh().await;
             let shown = self.accounts.by_token(token).ok_or_else(unknown)?;
-            // No account is called so.
+            // An account's name has no colon.
             let name = format!("token:{}", shown.name);
             return Ok(Some(Who { name, role: shown.role, session: None, token: Some(shown) }));
         }

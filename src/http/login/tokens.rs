@@ -11,12 +11,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// What a token begins with, so that scanners for leaked secrets know it.
+/// Beginning of every token, so that scanners for leaked secrets know it.
 const PREFIX: &str = "offhook-";
 /// More programs than ask one engine; the hash of each is compared at every request.
 const TOKENS_MAX: usize = 64;
 
-/// As the file has it.
+/// Token as the file has it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct KeptToken {
@@ -39,7 +39,7 @@ pub struct ApiToken {
     pub by: Option<String>,
 }
 
-/// What a program has shown.
+/// Token that a program has shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shown {
     pub name: String,
@@ -88,7 +88,7 @@ impl Accounts {
         Ok(token)
     }
 
-    /// Whoever shows the token from now on is refused, and what is open by it ends.
+    /// Takes a token back: whoever shows it from now on is refused, and connections that are open by it end.
     ///
     /// # Errors
     /// When there is no such token, or the file cannot be written.
@@ -96,7 +96,7 @@ impl Accounts {
         self.change(|book| book.tokens.remove(name).map(drop).ok_or(AccountError::UnknownToken))
     }
 
-    /// Whose token this is, as the file was when it was last looked at.
+    /// Finds a token by its secret, as the file was when it was last looked at.
     pub(super) fn by_token(&self, token: &str) -> Option<Shown> {
         let sha256 = hash(token);
         let book = self.book.load();
@@ -104,7 +104,7 @@ impl Accounts {
         Some(Shown { name: name.clone(), role: kept.role, sha256 })
     }
 
-    /// Whether what was shown is good still.
+    /// Tells whether a token that was shown is still good.
     pub(super) fn still_has(&self, shown: &Shown) -> bool {
         let is_it = |kept: &KeptToken| kept.sha256 == shown.sha256 && kept.role == shown.role;
         self.book.load().tokens.get(&shown.name).is_some_and(is_it)

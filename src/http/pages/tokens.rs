@@ -23,7 +23,7 @@ pub fn add(routes: &mut Routes) {
     routes.page(Method::POST, "/system/tokens", Door::Page(Role::Admin), act);
 }
 
-/// What a button asks for.
+/// Form of a button.
 #[derive(Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 enum Asked {

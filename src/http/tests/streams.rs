@@ -57,12 +57,12 @@ impl Open {
     }
 }
 
-/// What a stream tells first.
+/// First event of a stream.
 pub async fn first(desk: &Desk, login: &Login, path: &str) -> String {
     open(desk, login, path, &[]).await.unwrap().event().await.unwrap().1.to_string()
 }
 
-/// What a program watches by a token ends when the token is taken back.
+/// A stream that a program watches by a token ends when the token is taken back.
 #[tokio::test(start_paused = true)]
 async fn a_stream_ends_when_its_token_is_taken_back() {
     let desk = Desk::new();

@@ -18,7 +18,7 @@ fn is_local(path: &str) -> bool {
     LOCAL.iter().any(|(_, local)| *local == path)
 }
 
-/// Whether an address refuses programs with any token.
+/// Tells whether an address refuses programs with any token.
 pub fn is_for_accounts(method: &str, path: &str) -> bool {
     method != "GET" && (path.starts_with("/api/v1/tokens") || path == "/system/tokens")
 }

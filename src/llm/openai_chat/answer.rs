@@ -97,7 +97,7 @@ pub(super) struct News {
     pub(super) text: String,
     /// The answer went on, be it by a part of a call.
     pub(super) token: bool,
-    /// It could not be read.
+    /// The event could not be read.
     pub(super) malformed: bool,
 }
 
@@ -121,7 +121,7 @@ struct Begun {
 }
 
 impl Begun {
-    /// Its arguments are whole; nothing can follow.
+    /// Tells whether the arguments are whole, so that nothing can follow.
     fn is_whole(&self) -> bool {
         serde_json::from_str::<IgnoredAny>(&self.call.arguments).is_ok()
     }

@@ -97,7 +97,7 @@ fn said(pieces: &[Piece]) -> String {
     pieces.iter().filter_map(|piece| if let Piece::Text(text) = piece { Some(text.as_str()) } else { None }).collect()
 }
 
-/// By a message in an answer that had begun.
+/// Fault by a message in an answer that had begun.
 fn reported(like: u16, code: Option<&str>) -> Result<Finish, Fault> {
     Err(Fault::Reported { like: Some(like), code: code.map(str::to_owned) })
 }

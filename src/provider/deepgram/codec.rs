@@ -17,8 +17,8 @@ use std::{mem, sync::Arc, time::Duration};
 
 /// The vendor asks for it every 8 s when nothing else is sent, and ends the session after some ten.
 const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(8);
-/// Silence that is sent with `KeepAlive`, in frames of 20 ms: some servers end a session that hears no audio for ten seconds,
-/// whatever else is sent. The caller's audio is withheld while the agent speaks.
+/// Silence that is sent with `KeepAlive`, in frames of 20 ms. The vendor documents that `KeepAlive` is enough; a report tells of
+/// sessions that ended all the same in long answers (deepgram-js-sdk, issue 419), in which the caller's audio is withheld.
 const SILENCE_FRAMES: usize = 5;
 /// What the vendor's own models take of prompt and additions. A model behind an endpoint may take
 /// more, but notes of that length are no notes.

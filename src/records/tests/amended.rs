@@ -1,4 +1,4 @@
-//! What becomes known of a call after its record was kept.
+//! Facts that become known of a call after its record was kept.
 
 use super::*;
 
@@ -35,7 +35,7 @@ async fn a_transfer_that_failed_is_the_end_of_its_call_and_is_found_as_that() {
     );
 }
 
-/// Of an agent that was lost, with `on_failure: {then: {transfer: …}}`.
+/// A call whose agent was lost, with `on_failure: {then: {transfer: …}}`.
 #[tokio::test]
 async fn a_call_that_had_failed_before_keeps_its_reason() {
     let folder = TempDir::new().unwrap();
@@ -59,7 +59,7 @@ async fn a_call_that_was_deleted_meanwhile_stays_deleted() {
     assert!(!is_in_a_file(folder.path(), &call.id.to_string()));
 }
 
-/// It was killed between the two.
+/// An engine was killed between the two.
 #[tokio::test]
 async fn the_next_engine_goes_on_with_what_an_earlier_one_had_learnt() {
     let folder = TempDir::new().unwrap();

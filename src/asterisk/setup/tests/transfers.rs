@@ -140,7 +140,7 @@ async fn a_transfer_goes_through_where_asterisk_will_not_tell_what_becomes_of_it
     assert_clean(&stage, &ports, "not followed").await;
 }
 
-/// It could not take its subscription back: the channel is in our application's list, and not in Stasis.
+/// An engine that was killed took no subscription back: the channel is in our application's list, and not in Stasis.
 #[tokio::test]
 async fn a_caller_whom_an_engine_that_was_killed_had_sent_away_stays_where_they_are() {
     let fake = FakeAri::start().await;

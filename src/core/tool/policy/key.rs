@@ -1,4 +1,4 @@
-//! By what a call is known when it comes again.
+//! Keys by which a call is known when it comes again.
 
 use super::{CONFIRMATION_TOKEN, CallPolicy};
 use crate::tool::{ToolCall, canonical};
@@ -32,7 +32,7 @@ impl CallPolicy {
     }
 }
 
-/// The same with and without the token of a confirmation, which a repeat may lack.
+/// Digest of the tool and its arguments, without the token of a confirmation: a repeat may lack that.
 fn content(call: &ToolCall, arguments: &Map<String, Value>) -> [u8; 32] {
     if !arguments.contains_key(CONFIRMATION_TOKEN) {
         return canonical::call_digest(&call.name, arguments);
