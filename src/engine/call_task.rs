@@ -545,9 +545,9 @@ mod tests {
             "{listed_elsewhere}"
         );
         assert!(listed_elsewhere.contains("does not list"), "{listed_elsewhere}");
-        let made_up = line("send_4711");
+        let made_up = line("send_47110815");
         assert!(
-            made_up.contains("INFO") && made_up.contains("does not exist") && !made_up.contains("4711"),
+            made_up.contains("INFO") && made_up.contains("does not exist") && !made_up.contains("47110815"),
             "{made_up}"
         );
     }

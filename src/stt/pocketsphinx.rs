@@ -365,9 +365,11 @@ mod tests {
 
     /// One whose program is a script.
     fn scripted(folder: &Path, script: &str, places: &'static Places) -> Arc<Recognizer> {
-        let program = folder.join("recognizer");
-        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        let (program, source) = (folder.join("recognizer"), folder.join("recognizer.sh"));
+        std::fs::write(&source, format!("#!/bin/sh\n{script}\n")).unwrap();
+        // What another test starts meanwhile may hold a file open that this program writes, which could not be started then.
+        let installed = std::process::Command::new("install").args([&source, &program]).status();
+        assert!(installed.unwrap().success());
         let (grammar, model) = (write_grammar(&["yes".into()]).unwrap(), folder.to_owned());
         Arc::new(Recognizer { program, places, words: ["yes".to_owned()].into(), grammar, model })
     }

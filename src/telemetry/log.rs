@@ -185,15 +185,15 @@ mod tests {
         let subscriber =
             tracing_subscriber::registry().with(wanted("trace").unwrap()).with(private_targets()).with(capture.layer());
         tracing::subscriber::with_default(subscriber, || {
-            tracing::trace!(target: "tungstenite::protocol", "Received message: my pin is 4711");
+            tracing::trace!(target: "tungstenite::protocol", "Received message: my pin is 47110815");
             tracing::debug!(target: "offhooked", "not ours either");
             tracing::trace!(target: "offhook::call", "ours");
             tracing::info!(target: "hyper", "fine");
-            tracing::error!(target: "rmcp::service", "response error: the account 4711 either");
+            tracing::error!(target: "rmcp::service", "response error: the account 47110815 either");
         });
         let lines = capture.lines().join("\n");
         assert!(lines.contains("ours") && lines.contains("fine"), "{lines}");
-        assert!(!lines.contains("4711") && !lines.contains("either"), "{lines}");
+        assert!(!lines.contains("47110815") && !lines.contains("either"), "{lines}");
     }
 
     #[test]

@@ -39,9 +39,12 @@ fn a_wrong_argument_is_exit_code_2() {
 /// Alone in a folder, the program has no engine to start.
 #[test]
 fn an_engine_that_is_missing_is_told_with_the_remedy() {
-    let folder = tempfile::TempDir::new().expect("a temporary directory");
+    let bench = bench();
+    let built = std::path::Path::new(bench.get_program());
+    let folder = tempfile::TempDir::new_in(built.parent().expect("target/debug")).expect("a temporary directory");
     let alone = folder.path().join("offhook-bench");
-    std::fs::copy(bench().get_program(), &alone).expect("the program can be copied");
+    // A copy cannot be started as long as a program that another test starts holds it open for writing.
+    std::fs::hard_link(built, &alone).expect("the program has another name");
     let (output, said) = said(&mut Command::new(alone));
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("there is no ") && said.contains("/offhook (`cargo build` makes it)"), "{said}");

@@ -114,12 +114,12 @@ fn a_pin_opens_what_is_private() {
     let mut stage = collecting(DigitPurpose::Pin, [ToolSpec { standing_approval: false, ..balance }]);
     stage.only_calls("provider-2", "balance", "{}");
     assert!(stage.ran().iter().all(|name| name != "balance"));
-    types(&mut stage, "2468#");
+    types(&mut stage, "246813#");
     let pin = stage.answers().into_iter().find(|(id, ..)| id == "provider-1").unwrap().1;
     assert_eq!(pin["data"], json!({ "authenticated": true }));
     stage.only_calls("provider-3", "balance", "{}");
     assert_eq!(stage.ran(), ["collect", "balance"]);
-    assert!(!format!("{:?}", stage.seen).contains("2468"));
+    assert!(!format!("{:?}", stage.seen).contains("246813"));
 }
 
 /// P22, P answer 12: who types is heard: an agent that asks again after a wrong PIN is in no loop, and over no budget.

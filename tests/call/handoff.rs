@@ -176,7 +176,7 @@ fn a_call_is_not_handed_on_without_end() {
 /// G12: the second context compares with its own PIN, not with the first one's.
 #[test]
 fn the_new_context_has_its_own_pin() {
-    for (typed, right) in [(NEXT_PIN, true), ("2468", false)] {
+    for (typed, right) in [(NEXT_PIN, true), ("246813", false)] {
         let mut stage = handing_off();
         stage.after(1_100).hands_over("billing", [approved_tool("verify")]).agent(AgentEvent::Ready);
         stage.reply("hello", 300).after(400).caller_tells("My bill.").only_calls("v", "verify", "{}");

@@ -151,7 +151,7 @@ pub fn approved_tool(name: &str) -> ToolSpec {
 pub const AGENT: AgentTraits =
     AgentTraits { detects_speech: true, cancels_on_speech: true, truncates: true, ..AgentTraits::PLAIN };
 
-/// The caller's PIN in the context that takes over; the first one's is 2468.
+/// The caller's PIN in the context that takes over; the first one's is 246813.
 pub const NEXT_PIN: &str = "1357";
 
 impl Stage {
@@ -261,7 +261,7 @@ impl Stage {
 
     /// The same by other rules.
     pub fn with_rules_and_tools(rules: CallRules, tools: impl IntoIterator<Item = ToolSpec>) -> Self {
-        let opening = Opening { caller_known: true, pin: Some("2468".to_owned().into()), ..Opening::default() };
+        let opening = Opening { caller_known: true, pin: Some("246813".to_owned().into()), ..Opening::default() };
         let patient = CallRules { no_input_after: Duration::from_secs(3_600), ..rules };
         let mut stage = Self::cast(patient, tools, PolicyRules::default(), opening);
         stage.leg(LegEvent::Up).agent(AgentEvent::Ready).reply("greeting", 500).after(600);

@@ -90,8 +90,8 @@ fn a_tool_that_is_not_in_the_list_is_answered_and_never_runs() {
 #[test]
 fn a_name_outside_the_list_is_noted_and_not_shown() {
     let mut stage = Stage::with_tools([look_up()]);
-    let long = "ü4711".repeat(100);
-    stage.caller_tells("Hello?").only_calls("provider-1", "transfer_money_4711", "{}").only_calls(
+    let long = "ü47110815".repeat(100);
+    stage.caller_tells("Hello?").only_calls("provider-1", "transfer_money_47110815", "{}").only_calls(
         "provider-2",
         &long,
         "{}",
@@ -105,8 +105,8 @@ fn a_name_outside_the_list_is_noted_and_not_shown() {
             _ => None,
         })
         .collect();
-    assert_eq!(names, ["transfer_money_4711".to_owned(), long.chars().take(64).collect()]);
-    assert!(!format!("{:?}", stage.notes()).contains("4711"));
+    assert_eq!(names, ["transfer_money_47110815".to_owned(), long.chars().take(64).collect()]);
+    assert!(!format!("{:?}", stage.notes()).contains("47110815"));
     stage.only_calls("provider-3", "look_up", "[").only_calls("provider-4", "look_up", r#"{"a":1}"#);
     let unknown = stage.notes().into_iter().filter(|note| matches!(note, Note::UnknownTool { .. })).count();
     assert_eq!(unknown, 2, "other refusals are none of these");

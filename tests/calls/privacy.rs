@@ -23,7 +23,8 @@ const DIALLED: &str = "493012345";
 const CALLERS_WORDS: &str = "my secret is a purple elephant";
 /// The words of every answer.
 const AGENTS_WORDS: &str = "A tone.";
-const KEYS: &str = "4711";
+/// Longer than what a time of day or an identifier has by chance.
+const KEYS: &str = "47110815";
 
 const DIALPLAN: &str = "
 [lab-callers](+)

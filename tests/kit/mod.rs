@@ -40,7 +40,9 @@ pub mod caller;
 pub mod speech;
 
 use std::{
+    io::Write as _,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     sync::LazyLock,
     time::Duration,
 };
@@ -68,6 +70,19 @@ pub fn json_lines(text: &str) -> Vec<serde_json::Value> {
 pub fn program() -> PathBuf {
     let this = std::env::current_exe().expect("a test program");
     this.ancestors().nth(2).expect("target/debug/deps").join("offhook")
+}
+
+/// Writes a script that is started next, by another program: of a file that this one writes, whatever a test beside it starts may hold
+/// a copy of the descriptor for a moment, and what is open for writing cannot be started.
+pub fn write_script(file: &Path, script: &str) {
+    let mut install = Command::new("install")
+        .args(["-m", "755", "/dev/stdin"])
+        .arg(file)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("coreutils are on every Debian");
+    install.stdin.take().expect("a pipe").write_all(script.as_bytes()).expect("install reads");
+    assert!(install.wait().expect("it ends").success(), "{} cannot be written", file.display());
 }
 
 /// A file of the build: a program of this workspace by its name, or what `make setup` installs by its path.

@@ -75,8 +75,7 @@ async fn a_program_that_is_not_there_or_cannot_be_run_is_told_by_name() {
     let absent = why_not(format!("{{ command: [{absent:?}], restart: {{ enabled: false }} }}")).await;
     assert!(absent.contains("cannot be started") && absent.contains("o such file"), "{absent}");
     let interpreter = folder.path().join("interpreter");
-    std::fs::write(&interpreter, "#!/no/such/interpreter\n").unwrap();
-    std::fs::set_permissions(&interpreter, std::fs::Permissions::from_mode(0o755)).unwrap();
+    offhook_kit::write_script(&interpreter, "#!/no/such/interpreter\n");
     let interpreter = why_not(format!("{{ command: [{interpreter:?}], restart: {{ enabled: false }} }}")).await;
     assert!(interpreter.contains("cannot be started"), "{interpreter}");
 

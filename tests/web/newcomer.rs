@@ -6,12 +6,7 @@ use crate::web::kit::{
     terminal::{Browser, Terminal},
     tied::free_ports,
 };
-use std::{
-    fs,
-    os::unix::fs::{PermissionsExt as _, symlink},
-    path::Path,
-    time::Duration,
-};
+use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
 
 const SOON: Duration = Duration::from_secs(20);
 /// What the README says, word for word.
@@ -60,8 +55,7 @@ fn checkout(folder: &Path, port: u16) {
         program.display(),
         folder.join("code").display()
     );
-    fs::write(built.join("offhook"), told).expect("the test's own folder");
-    fs::set_permissions(built.join("offhook"), fs::Permissions::from_mode(0o755)).expect("the test's own file");
+    offhook_kit::write_script(&built.join("offhook"), &told);
 }
 
 /// Issue 7: "a newcomer follows the README from nothing to a call seen live on the page". `make pbx` is in `tests/pbx.rs`.

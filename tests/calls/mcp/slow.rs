@@ -1,7 +1,7 @@
 //! Tools that take long: what the caller hears of it, and who says it.
 
 use super::*;
-use crate::calls::kit::audio::Span;
+use crate::calls::kit::audio::{Sound, Span};
 
 const ANNOUNCEMENT: &str = "One moment, please. ";
 /// What a script's lines sound like here, and its greeting.
@@ -10,6 +10,13 @@ const GREETING_HZ: f64 = 800.0;
 
 fn defaults() -> String {
     format!(", slow_response_threshold_ms: 400, slow_response_message: \"{ANNOUNCEMENT}\"")
+}
+
+/// The one line that is heard, from its begin to its end: a busy machine may hold up the audio of a real call in the middle of it.
+fn line(heard: &Sound) -> Span {
+    let spans = heard.spans_of(LINE_HZ);
+    let [first, .., last] = spans[..] else { return spans[0] };
+    Span { begin: first.begin, end: last.end }
 }
 
 /// Whether a tone is as long as a line of so many characters, as far as a phone on a busy machine can tell.
@@ -34,7 +41,7 @@ async fn a_scripted_agent_announces_a_slow_tool_once() {
     phone.hang_up().await;
     scene.offhook.wait_ended(1, SOON).await;
     let heard = phone.heard();
-    let [result] = heard.spans_of(LINE_HZ)[..] else { panic!("a result: {:?}", heard.spans_of(LINE_HZ)) };
+    let result = line(&heard);
     assert!(is_line(&result, "slept 2 s".len()), "{result:?}");
     let greeting = heard.spans_of(GREETING_HZ)[0];
     let between = heard.part(greeting.end + ms(100)..result.begin - ms(100));
@@ -59,7 +66,7 @@ async fn a_quick_tool_is_not_announced() {
     phone.wait_to_hear(GREETING_HZ, ms(500), PATIENCE).await;
     phone.hang_up().await;
     scene.offhook.wait_ended(1, SOON).await;
-    let [result] = phone.heard().spans_of(LINE_HZ)[..] else { panic!("{:?}", phone.heard().spans_of(LINE_HZ)) };
+    let result = line(&phone.heard());
     assert!(is_line(&result, "slept 1 s".len()), "{result:?}");
     assert!(scene.lines("the agent is asked to announce a tool").is_empty());
 }

@@ -14,7 +14,6 @@ use crate::providers::{
 use futures_util::future::join_all;
 use std::{
     fs,
-    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -63,8 +62,7 @@ impl Fake {
             "#!/bin/sh\nif rm {at}/once 2>/dev/null || [ -e {at}/always ]; then\n  . {at}/wrong\nfi\nexec {real} \"$@\"\n"
         );
         let file = folder.path().join(name);
-        fs::write(&file, script).expect("a file in the test's own folder");
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("its own file");
+        offhook_kit::write_script(&file, &script);
         Self { folder, name }
     }
 

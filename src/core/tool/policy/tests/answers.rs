@@ -241,7 +241,7 @@ fn an_audit_line_of_a_success() {
 /// P31, P answer 13: whatever becomes of a call, its line has names and keys, and none of the values.
 #[test]
 fn no_audit_line_holds_a_value() {
-    const PLANTED: &str = "planted 4711";
+    const PLANTED: &str = "planted 47110815";
     let secret = ToolSpec { name: "charge".into(), secret_args: vec!["day".into()], ..book() };
     let mystery = ToolSpec::new("mystery", "?", object(json!({ "query": { "type": "string" } }), &[]));
     let reject = ToolSpec { name: "reject".into(), unknown_args: UnknownArgs::Reject, ..hours() };
@@ -272,9 +272,9 @@ fn no_audit_line_holds_a_value() {
     }
     for line in &lines {
         let text = serde_json::to_string(line).unwrap() + &format!("{line:?}");
-        assert!(!text.contains("4711") && !text.contains("planted"), "{text}");
+        assert!(!text.contains("47110815") && !text.contains("planted"), "{text}");
     }
-    assert!(!format!("{:?}", desk.policy).contains("4711"));
+    assert!(!format!("{:?}", desk.policy).contains("47110815"));
 }
 
 /// G answer 6, P31: identity numbers in values, in names of arguments, in the names of tools and in results are
