@@ -352,8 +352,7 @@ impl TurnTaker {
             State::Undecided(_) => TurnState::Undecided,
             State::Caller { .. } => TurnState::Caller,
         };
-        let goes_on = matches!(turn_state, TurnState::Undecided | TurnState::Caller);
-        let mut frame = Frame::new(heard, is_echo, goes_on, self.echo.may_surprise(), end);
+        let mut frame = Frame::new(heard, is_echo, turn_state, self.echo.may_surprise(), end);
         frame.voiced &= is_echo || self.background.hear(frame.level, frame.sounds_voiced, turn_state);
         if frame.voiced {
             self.last_voiced = Some(end);

@@ -8,6 +8,9 @@ pub const FRAME_SAMPLES: usize = 160;
 const ECHO_FRAMES: usize = 7;
 /// Gain of the echo: -12 dB.
 const ECHO_GAIN: f32 = 0.25;
+/// Amplitudes of noise at -60 dBFS and at -25 dBFS. The level of noise between -1 and 1 is -4.8 dB.
+const COMFORT_NOISE: f32 = 56.0;
+const WHITE_NOISE: f32 = 3_192.0;
 /// One of so many packets is lost: 5 %.
 const LOST_ONE_OF: u64 = 20;
 
@@ -29,11 +32,21 @@ pub enum Line {
     Loss,
     /// The agent comes back.
     Echo,
+    /// White noise 5 dB below the caller's speech.
+    WhiteNoise,
 }
 
 impl Line {
-    pub const HARD: [Self; 7] =
-        [Self::Clipped, Self::Loud, Self::Quiet, Self::Offset, Self::ComfortNoise, Self::Loss, Self::Echo];
+    pub const HARD: [Self; 8] = [
+        Self::Clipped,
+        Self::Loud,
+        Self::Quiet,
+        Self::Offset,
+        Self::ComfortNoise,
+        Self::Loss,
+        Self::Echo,
+        Self::WhiteNoise,
+    ];
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -45,6 +58,7 @@ impl Line {
             Self::ComfortNoise => "a line with comfort noise",
             Self::Loss => "a line that loses 5 % of the packets",
             Self::Echo => "a line with an echo of -12 dB after 150 ms",
+            Self::WhiteNoise => "a line with white noise 5 dB below",
         }
     }
 
@@ -59,9 +73,10 @@ impl Line {
             Self::Loud => each(&|_, sample| sample * 5.6),
             Self::Quiet => each(&|_, sample| sample * 0.056),
             Self::Offset => each(&|_, sample| sample + 1_500.0),
-            Self::ComfortNoise => each(&|at, sample| sample + noise(number * FRAME_SAMPLES as u64 + at as u64) * 56.0),
+            Self::ComfortNoise => each(&|at, sample| sample + noise_at(number, at) * COMFORT_NOISE),
             Self::Loss => return !scattered(number).is_multiple_of(LOST_ONE_OF),
             Self::Echo => each(&|at, sample| sample + echo.sample(at)),
+            Self::WhiteNoise => each(&|at, sample| sample + noise_at(number, at) * WHITE_NOISE),
         }
         true
     }
@@ -94,7 +109,7 @@ const fn scattered(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// White noise between -1 and 1.
-fn noise(number: u64) -> f32 {
-    (scattered(number) >> 40) as f32 / (1_u64 << 23) as f32 - 1.0
+/// White noise between -1 and 1, at this sample of the n-th frame.
+fn noise_at(frame: u64, sample: usize) -> f32 {
+    (scattered(frame * FRAME_SAMPLES as u64 + sample as u64) >> 40) as f32 / (1_u64 << 23) as f32 - 1.0
 }

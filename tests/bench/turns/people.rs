@@ -286,31 +286,35 @@ impl<'a> People<'a> {
             (Use::Babble, -30.0, 80.0),
             (Use::Music, -30.0, 95.0),
         ];
-        let row = |(known, (used_as, dbfs, least)): (bool, (Use, f32, f64))| {
+        let row = |(moment, (used_as, dbfs, least)): (Moment, (Use, f32, f64))| {
             let sounds = self.every(used_as);
             let shares: Vec<f64> = sounds
                 .iter()
-                .flat_map(|one| [0, 5, 10, 15, 20, 25].map(|second| self.heard_over(one, second, dbfs, known)))
+                .flat_map(|one| [0, 5, 10, 15, 20, 25].map(|second| self.heard_over(one, second, dbfs, moment)))
                 .collect();
             let figure = shares.iter().sum::<f64>() * 100.0 / shares.len().max(1) as f64;
-            let moment = if known { "after" } else { "before" };
-            let what =
-                format!("agent heard over 10 s of {} at {dbfs:.0} dBFS, {moment} the caller has spoken", name(used_as));
+            let (name, moment) = (name(used_as), moment.name());
+            let what = format!("agent heard over 10 s of {name} at {dbfs:.0} dBFS, {moment}");
             Row { what, scenes: shares.len(), figure, unit: Unit::Percent, bar: Bar::AtLeast(least) }
         };
-        [true, false].into_iter().flat_map(|known| kinds.map(|kind| (known, kind))).map(row).collect()
+        Moment::ALL.into_iter().flat_map(|moment| kinds.map(|kind| (moment, kind))).map(row).collect()
     }
 
     /// The share of a monologue that is heard while this is on the caller's line: of an answer to the caller, or of the greeting.
-    fn heard_over(&self, one: &Recording, second: usize, dbfs: f32, known: bool) -> f64 {
+    fn heard_over(&self, one: &Recording, second: usize, dbfs: f32, moment: Moment) -> f64 {
         let monologue = self.monologue(&one.speaker);
         let sentences = self.whole_sentences();
         let sentence = sentences[second % sentences.len()];
-        let agent = if known { [self.agent(0, &sentence.speaker)[0], &monologue] } else { [&monologue; 2] };
+        let is_known = moment == Moment::CallerKnown;
+        let agent = if is_known { [self.agent(0, &sentence.speaker)[0], &monologue] } else { [&monologue; 2] };
         let said = [(When::AgentsEnd(0, 600), &sentence.sound)];
-        let said = if known { &said[..] } else { &[] };
-        let begins = if known { self.answer_begins(agent, said) } else { Duration::ZERO };
-        let from = begins + Duration::from_millis(OVER_FROM_MS as u64);
+        let said = if is_known { &said[..] } else { &[] };
+        let into = Duration::from_millis(OVER_FROM_MS as u64);
+        let from = match moment {
+            Moment::CallerKnown => self.answer_begins(agent, said) + into,
+            Moment::InGreeting => into,
+            Moment::CallBegins => Duration::ZERO,
+        };
         let until = from + Duration::from_millis(OVER_MS as u64);
         let background = Background {
             sound: &one.sound,
@@ -423,6 +427,26 @@ impl<'a> People<'a> {
             Row { what, scenes: gains.len(), figure, unit: Unit::Times, bar: Bar::AtMost(0.0) }
         };
         made.map(row).collect()
+    }
+}
+
+/// When a sound in the background begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    CallerKnown,
+    InGreeting,
+    CallBegins,
+}
+
+impl Moment {
+    const ALL: [Self; 3] = [Self::CallerKnown, Self::InGreeting, Self::CallBegins];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::CallerKnown => "after the caller has spoken",
+            Self::InGreeting => "before the caller has spoken",
+            Self::CallBegins => "from the first moment of the call",
+        }
     }
 }
 

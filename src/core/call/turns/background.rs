@@ -16,6 +16,10 @@ const RECENT_BLOCKS: usize = 60;
 const BACKGROUND_PERCENTILE: usize = 80;
 /// Margin of a caller's vowels over the background.
 const MARGIN_DB: f32 = 3.0;
+/// Margin that steady noise does not need while the agent is silent: it does not sound like speech, and interrupts nobody then.
+const NOISE_MARGIN_DB: f32 = 3.0;
+/// Frames of a block of steady noise are at most so far apart; those of voices and music rise and fall.
+const STEADY_DB: f32 = 3.0;
 /// Level of the first frame above which the call has a background; line noise is below it as a rule.
 const AUDIBLE_DBFS: f32 = -55.0;
 /// Blocks at the beginning of such a call that are background whatever their level: 300 ms.
@@ -86,10 +90,12 @@ pub(super) enum Others {
 pub(super) struct Background {
     block: Block,
     beginning: Beginning,
-    /// Levels of the blocks that are background.
-    recent: VecDeque<f32>,
+    /// Blocks that are background.
+    recent: VecDeque<Sound>,
     /// Level that a caller has to exceed; `None` before the first block.
     threshold: Option<f32>,
+    /// The same while the agent is silent.
+    in_silence: Option<f32>,
     /// Levels of the blocks above the threshold since the last pause.
     above: Vec<f32>,
     /// Blocks in a row that are not above it.
@@ -108,8 +114,24 @@ pub(super) struct Background {
 #[derive(Debug, Default)]
 struct Block {
     loudest: f32,
+    quietest: f32,
     frames: u32,
     has_speech: bool,
+}
+
+/// A block that is over.
+#[derive(Debug, Clone, Copy)]
+struct Sound {
+    level: f32,
+    has_speech: bool,
+    is_steady: bool,
+}
+
+impl Sound {
+    /// The level that a caller has to exceed by [`MARGIN_DB`] while the agent is silent.
+    fn in_silence(&self) -> f32 {
+        if self.has_speech || !self.is_steady { self.level } else { self.level - NOISE_MARGIN_DB }
+    }
 }
 
 /// The first seconds of the call.
@@ -118,6 +140,8 @@ struct Beginning {
     blocks: u32,
     /// The first frame was audible, and nothing has shown it to be a caller's.
     is_background: bool,
+    /// Voices were among it.
+    has_voices: bool,
     /// The loudest of the first blocks.
     first_dbfs: f32,
     quiet: u32,
@@ -172,11 +196,13 @@ struct Demoted {
 impl Background {
     /// Takes one frame that is not echo; tells whether the caller speaks in it rather than somebody in the background.
     pub fn hear(&mut self, level: f32, is_speech: bool, state: TurnState) -> bool {
-        let mut threshold = self.threshold.unwrap_or(f32::MIN);
+        let agent_is_silent = matches!(state, TurnState::Silence | TurnState::Caller);
+        let mut threshold = if agent_is_silent { self.in_silence } else { self.threshold }.unwrap_or(f32::MIN);
         self.first_sounds.hear(level, state);
         if let TurnState::Agent | TurnState::Undecided = state {
             let own = self.caller_dbfs.map(|caller| caller - BELOW_CALLER_DB);
-            threshold = threshold.max(own.or(self.first_sounds.threshold()).unwrap_or(f32::MIN));
+            let unknown = self.beginning.threshold().or(self.first_sounds.threshold());
+            threshold = threshold.max(own.or(unknown).unwrap_or(f32::MIN));
         }
         let is_beside = self.beside.hear(is_speech, self.caller_dbfs.is_none() || self.is_soft(level));
         let is_louder = level > threshold;
@@ -184,8 +210,8 @@ impl Background {
         if (self.beginning.blocks, self.block.frames) == (0, 0) {
             self.beginning.is_background = level > AUDIBLE_DBFS;
         }
-        if let Some((level, has_speech)) = self.block.add(level, is_speech) {
-            self.block_ends(level, has_speech, state);
+        if let Some(sound) = self.block.add(level, is_speech) {
+            self.block_ends(sound, state);
         }
         match state {
             TurnState::Agent => is_louder,
@@ -217,7 +243,8 @@ impl Background {
         self.caller_dbfs = Some(self.caller_dbfs.map_or(turn, |caller| turn.max(f32::midpoint(turn, caller))));
     }
 
-    fn block_ends(&mut self, level: f32, has_speech: bool, state: TurnState) {
+    fn block_ends(&mut self, sound: Sound, state: TurnState) {
+        let Sound { level, has_speech, .. } = sound;
         let at_beginning = match self.beginning.judge(level) {
             Verdict::Background => true,
             Verdict::Unknown => false,
@@ -229,19 +256,23 @@ impl Background {
         };
         let caller_speaks = state == TurnState::Caller && self.since_loud <= HELD_IN_TURN;
         match self.threshold {
-            _ if at_beginning => self.keep(level),
+            _ if at_beginning => {
+                self.beginning.has_voices |= has_speech;
+                self.keep(sound);
+            }
             // A caller who speaks in the first block is not the background.
-            None => self.keep(level.min(AUDIBLE_DBFS)),
-            Some(threshold) if level <= threshold && !caller_speaks => self.keep(level),
-            Some(_) if !has_speech => self.keep(level),
+            None => self.keep(Sound { level: level.min(AUDIBLE_DBFS), ..sound }),
+            Some(threshold) if level <= threshold && !caller_speaks => self.keep(sound),
+            Some(_) if !has_speech => self.keep(sound),
             // A radio: a caller who has become softer by so much is rare, and heard when they pause.
-            Some(_) if state == TurnState::Agent && self.is_soft(level) => self.keep(level),
+            Some(_) if state == TurnState::Agent && self.is_soft(level) => self.keep(sound),
             Some(_) => {}
         }
         self.watch_length(level, has_speech, state);
         self.restore_after_pause(level);
-        let recent = self.recent.iter().copied().collect();
-        self.threshold = percentile(recent, BACKGROUND_PERCENTILE).map(|background| background + MARGIN_DB);
+        let exceeds = |levels| percentile(levels, BACKGROUND_PERCENTILE).map(|background| background + MARGIN_DB);
+        self.threshold = exceeds(self.recent.iter().map(|sound| sound.level).collect());
+        self.in_silence = exceeds(self.recent.iter().map(Sound::in_silence).collect());
     }
 
     /// Takes a sound for background that goes on for longer than a caller speaks.
@@ -268,7 +299,8 @@ impl Background {
             self.demoted = Some(Demoted { threshold, silent: 0 });
             // Its level is not the caller's.
             self.turn.clear();
-            std::mem::take(&mut self.above).into_iter().for_each(|level| self.keep(level));
+            let voices = std::mem::take(&mut self.above).into_iter();
+            voices.for_each(|level| self.keep(Sound { level, has_speech: true, is_steady: false }));
         }
     }
 
@@ -278,13 +310,13 @@ impl Background {
         demoted.silent = if level <= demoted.threshold { demoted.silent + 1 } else { 0 };
         if demoted.silent == PAUSE_BLOCKS {
             let threshold = demoted.threshold;
-            self.recent.retain(|level| *level <= threshold);
+            self.recent.retain(|sound| sound.level <= threshold);
             self.demoted = None;
         }
     }
 
-    fn keep(&mut self, level: f32) {
-        self.recent.push_back(level);
+    fn keep(&mut self, sound: Sound) {
+        self.recent.push_back(sound);
         if self.recent.len() > RECENT_BLOCKS {
             self.recent.pop_front();
         }
@@ -308,13 +340,15 @@ impl Beside {
 }
 
 impl Block {
-    /// The level of the block, and whether it has speech, with its last frame.
-    fn add(&mut self, level: f32, is_speech: bool) -> Option<(f32, bool)> {
+    /// The whole block, with its last frame.
+    fn add(&mut self, level: f32, is_speech: bool) -> Option<Sound> {
         let is_first = self.frames == 0;
         self.loudest = if is_first { level } else { self.loudest.max(level) };
+        self.quietest = if is_first { level } else { self.quietest.min(level) };
         self.has_speech = is_speech || (self.has_speech && !is_first);
         self.frames = (self.frames + 1) % BLOCK_FRAMES;
-        (self.frames == 0).then_some((self.loudest, self.has_speech))
+        let is_steady = self.loudest - self.quietest <= STEADY_DB;
+        (self.frames == 0).then_some(Sound { level: self.loudest, has_speech: self.has_speech, is_steady })
     }
 }
 
@@ -327,6 +361,11 @@ enum Verdict {
 }
 
 impl Beginning {
+    /// Level of a caller who interrupts the greeting where others were on the line before anybody could speak: these may get louder.
+    fn threshold(&self) -> Option<f32> {
+        self.has_voices.then_some(USUAL_CALLER_DBFS - SOFT_DB)
+    }
+
     fn judge(&mut self, level: f32) -> Verdict {
         self.blocks = self.blocks.saturating_add(1);
         if !self.is_background || self.blocks > HELLO_BLOCKS {
@@ -335,7 +374,7 @@ impl Beginning {
         self.quiet = if level > AUDIBLE_DBFS { 0 } else { self.quiet + 1 };
         self.near += u32::from(level > NEAR_DBFS && self.blocks <= BEGINNING_BLOCKS);
         if self.quiet == QUIET_BLOCKS || self.near == NEAR_BLOCKS {
-            self.is_background = false;
+            (self.is_background, self.has_voices) = (false, false);
             return Verdict::Caller;
         }
         if self.blocks <= FIRST_BLOCKS {

@@ -1,6 +1,6 @@
 //! A sound while the agent speaks, until it is known what it is.
 
-use super::{Answer, TurnedAway, VERDICT_MAX};
+use super::{Answer, TurnedAway, VERDICT_MAX, background::TurnState};
 use crate::audio::{FRAME, Heard};
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,10 @@ const WELL_ABOVE_FLOOR_DB: f32 = 10.0;
 const LAST_LOOK: Duration = VERDICT_MAX.saturating_sub(FRAME);
 /// So far above the line's own noise when it begins …
 const ABOVE_FLOOR_DB: f32 = 5.0;
-/// … and as long as it goes on.
+/// … and as long as it goes on. On a noisy line also where it begins while the agent is silent: half of the vowels of a caller 5 dB
+/// above white noise rise no further, and the network takes that noise for no speech.
 const STILL_ABOVE_FLOOR_DB: f32 = 2.0;
+const NOISY_DBFS: f32 = -40.0;
 /// Frames before the detector's first that were as loud: it needs a moment to be sure.
 const BACK_DATED_FRAMES: u32 = 3;
 /// What is so much quieter than the loudest of a sound is no longer part of it: the detector goes on for a while
@@ -79,9 +81,13 @@ pub(super) struct Frame {
 }
 
 impl Frame {
-    /// `goes_on`: the caller was speaking before it. `wary`: it may be an echo that nothing is known of yet.
-    pub fn new(heard: Heard, is_echo: bool, goes_on: bool, wary: bool, end: Instant) -> Self {
-        let above = if goes_on { STILL_ABOVE_FLOOR_DB } else { ABOVE_FLOOR_DB };
+    /// `wary`: it may be an echo that nothing is known of yet.
+    pub fn new(heard: Heard, is_echo: bool, state: TurnState, wary: bool, end: Instant) -> Self {
+        let above = match state {
+            TurnState::Silence if heard.floor_dbfs > NOISY_DBFS => STILL_ABOVE_FLOOR_DB,
+            TurnState::Silence | TurnState::Agent => ABOVE_FLOOR_DB,
+            TurnState::Undecided | TurnState::Caller => STILL_ABOVE_FLOOR_DB,
+        };
         let loud = heard.level_dbfs > heard.floor_dbfs + above;
         let vowel = !wary
             && heard.probability >= PERHAPS_VOICED

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 
 /// `.` silence, `s` speech at -25 dBFS, `n` a sound without pitch that passes for speech, `h` a hiss, `q` quiet speech,
-/// `v` a vowel of which the detector is not sure yet, `a` a vowel at -12 dBFS, `x` noise at -50 dBFS, `A`–`Z` speech-like at -20 to -45 dBFS.
+/// `v` a vowel of which the detector is not sure yet, `a` a vowel at -12 dBFS, `x` noise at -50 dBFS, `w` at -25 dBFS, `A`–`Z` speech-like at -20 to -45 dBFS.
 struct ScriptedEars;
 
 impl Ears for ScriptedEars {
@@ -27,6 +27,7 @@ impl Ears for ScriptedEars {
                 b'v' => (0.45, -30.0),
                 b'a' => (0.9, -12.0),
                 b'x' => (0.02, -50.0),
+                b'w' => (0.02, -25.0),
                 b'A'..=b'Z' => (0.9, -20.0 - f32::from(kind - b'A')),
                 _ => (0.02, -65.0),
             };

@@ -154,6 +154,17 @@ fn a_radio_that_is_heard_while_the_agent_speaks_to_a_known_caller_is_background(
     assert_eq!(scene.told(), "");
 }
 
+/// Speech and noise together are 2 dB louder than the noise, as between the vowels of a caller 5 dB above it.
+#[test]
+fn who_is_hardly_louder_than_steady_noise_is_heard_while_the_agent_is_silent() {
+    let mut scene = beside_a_television();
+    scene.hears(Silent, "w", SECOND).hears(Silent, "D", 2 * SECOND).hears(Silent, "w", 2 * SECOND);
+    assert_eq!(scene.told(), "1120 began at 940, 3600 ended at 3000");
+    let mut scene = beside_a_television();
+    scene.hears(Speaking, "w", SECOND).hears(Speaking, "D", SECOND).hears(Speaking, "w", SECOND);
+    assert_eq!(scene.told(), "", "it interrupts nobody");
+}
+
 #[test]
 fn a_caller_who_tells_a_long_story_without_a_breath_is_heard_to_its_end() {
     for mut scene in [known_caller(), Scene::new()] {
@@ -186,6 +197,15 @@ fn a_television_that_is_switched_on_in_the_greeting_pauses_it_for_a_moment() {
     let mut scene = Scene::new();
     scene.hears(Speaking, ".", SECOND).hears(Speaking, "P", 10 * SECOND);
     assert_eq!(scene.told(), "1020 ducked, 1040 paused, 1540 resumed: too_short");
+}
+
+/// It gets up to 6 dB louder, as the next scene of a film.
+#[test]
+fn a_television_that_was_on_before_the_call_and_gets_louder_stops_no_greeting() {
+    let mut scene = beside_a_television();
+    scene.hears(Silent, "K", 10).hears(Speaking, "K", 2 * SECOND).hears(Speaking, "E", 2 * SECOND);
+    assert_eq!(scene.told(), "");
+    assert!(scene.hears(Speaking, "A", SECOND).told().contains("interrupted"), "a caller at -20 dBFS");
 }
 
 #[test]
