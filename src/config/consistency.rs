@@ -24,6 +24,7 @@ pub(super) fn check(config: &Config, root: &Node, catalog: &Catalog, report: &mu
         check.what_needs_ari();
     }
     check.recordings_have_a_place();
+    check.variables_of_prompts();
     check.tools_of_scripts(catalog);
 }
 
@@ -160,6 +161,31 @@ impl Check<'_> {
         for context in config.contexts.values().filter(|context| context.rules.recording) {
             let path = Path::default().key("contexts").key(&context.name).key("recording");
             self.problem(&path, "there is no place for recordings", "add the section records: { directory: records }");
+        }
+    }
+
+    fn variables_of_prompts(&mut self) {
+        let config = self.config;
+        let contexts = config.contexts.values();
+        let pins: Vec<&str> =
+            contexts.clone().filter_map(|context| context.policy.identify.pin_variable.as_deref()).collect();
+        for context in contexts {
+            for (key, text) in [("prompt", Some(&*context.prompt)), ("greeting", context.greeting.as_deref())] {
+                let path = Path::default().key("contexts").key(&context.name).key(key);
+                if let Some(pin) = text.into_iter().flat_map(prompt::channel_variables).find(|name| pins.contains(name))
+                {
+                    let message = format!("{{channel.{pin}}} is a PIN, which the model must not know");
+                    self.problem(&path, message, "let the tool verify_pin compare it");
+                }
+            }
+        }
+        let count = config.prompt_variables().len();
+        if count > prompt::CHANNEL_VARIABLES_MAX {
+            let message = format!(
+                "prompts and greetings name {count} channel variables; {} at most",
+                prompt::CHANNEL_VARIABLES_MAX
+            );
+            self.problem(&Path::default().key("contexts"), message, "let the dialplan put several into one");
         }
     }
 

@@ -3,7 +3,9 @@
 //! What a caller (or a dialler) supplies is untrusted: it loses control characters and braces and
 //! is cut before it enters a prompt.
 
+use super::Config;
 use crate::facts::CallFacts;
+use std::collections::BTreeSet;
 
 /// One `{name}`.
 pub struct Variable {
@@ -73,9 +75,54 @@ pub const VARIABLES: [Variable; 9] = [
     },
 ];
 
+/// What stands before the name of a channel variable, as in `{channel.AMDSTATUS}`.
+const CHANNEL: &str = "channel.";
+/// Channel variables in the prompts and greetings of one file: each is a question to Asterisk before a call is answered.
+pub const CHANNEL_VARIABLES_MAX: usize = 32;
+const NAME_CHARS_MAX: usize = 80;
+
 /// The longest value that enters a prompt, in characters: the caller's name is whatever the
 /// caller's telephone system sends, so it must not have room for instructions.
 const VALUE_CHARS_MAX: usize = 128;
+
+/// Which value a placeholder stands for.
+enum Placeholder<'a> {
+    Fact(&'static Variable),
+    Channel(&'a str),
+}
+
+impl<'a> Placeholder<'a> {
+    fn named(name: &'a str) -> Option<Self> {
+        let fact = || VARIABLES.iter().find(|variable| variable.name == name).map(Self::Fact);
+        name.strip_prefix(CHANNEL).filter(|name| is_channel_variable(name)).map(Self::Channel).or_else(fact)
+    }
+
+    fn value(&self, facts: &CallFacts) -> String {
+        match self {
+            Self::Fact(variable) => variable.value_for(facts),
+            Self::Channel(name) => {
+                facts.variables.reveal().get(*name).map(|value| sanitized(value)).unwrap_or_default()
+            }
+        }
+    }
+}
+
+fn is_channel_variable(name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(is_part)
+}
+
+/// The name of the placeholder with which this text begins.
+fn name_at(text: &str) -> Option<&str> {
+    let inside = text.strip_prefix('{')?;
+    let (name, _) = inside.split_once('}')?;
+    Placeholder::named(name).map(|_| name)
+}
+
+/// Names of the placeholders in `text`, in their order.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.match_indices('{').filter_map(|(open, _)| name_at(&text[open..]))
+}
 
 /// `template` with its known `{placeholders}` filled. Unknown placeholders and braces that belong
 /// to none stay as they are written. Values are put in once: one that looks like a placeholder is
@@ -86,20 +133,13 @@ pub fn fill(template: &str, facts: &CallFacts) -> String {
     while let Some(open) = rest.find('{') {
         filled += &rest[..open];
         rest = &rest[open..];
-        let variable = rest[1..]
-            .find(['{', '}'])
-            .map(|length| &rest[1..=length])
-            .filter(|name| rest[1 + name.len()..].starts_with('}'))
-            .and_then(|name| VARIABLES.iter().find(|variable| variable.name == name));
-        match variable {
-            Some(variable) => {
-                filled += &variable.value_for(facts);
-                rest = &rest[variable.name.len() + 2..];
-            }
-            None => {
-                filled.push('{');
-                rest = &rest[1..];
-            }
+        let found = name_at(rest).and_then(|name| Some((name, Placeholder::named(name)?)));
+        if let Some((name, placeholder)) = found {
+            filled += &placeholder.value(facts);
+            rest = &rest[name.len() + 2..];
+        } else {
+            filled.push('{');
+            rest = &rest[1..];
         }
     }
     filled += rest;
@@ -107,8 +147,26 @@ pub fn fill(template: &str, facts: &CallFacts) -> String {
 }
 
 /// The placeholder in `text`, without which it is the same in every call.
-pub fn first_placeholder(text: &str) -> Option<&'static str> {
-    VARIABLES.iter().map(|variable| variable.name).find(|name| text.contains(&format!("{{{name}}}")))
+pub fn first_placeholder(text: &str) -> Option<&str> {
+    names(text).next()
+}
+
+/// The channel variables that `text` names.
+pub fn channel_variables(text: &str) -> impl Iterator<Item = &str> {
+    names(text).filter_map(|name| name.strip_prefix(CHANNEL))
+}
+
+/// Whether this is the name of a placeholder.
+pub fn is_placeholder(name: &str) -> bool {
+    Placeholder::named(name).is_some()
+}
+
+impl Config {
+    /// Channel variables that prompts and greetings name.
+    pub fn prompt_variables(&self) -> BTreeSet<&str> {
+        let texts = self.contexts.values().flat_map(|context| [Some(&*context.prompt), context.greeting.as_deref()]);
+        texts.flatten().flat_map(channel_variables).collect()
+    }
 }
 
 impl Variable {
@@ -149,6 +207,7 @@ mod tests {
             dialled_number: Redacted::new(None),
             campaign_id: None,
             lead_id: None,
+            variables: Redacted::default(),
             residency: crate::facts::Residency::Any,
         }
     }
@@ -186,6 +245,21 @@ mod tests {
             assert_eq!(fill(&template, &bare()), format!("<{default}>"), "{name} by default");
         }
         assert_eq!(VARIABLES.len(), 9);
+    }
+
+    #[test]
+    fn a_channel_variable_is_filled_as_the_dialplan_set_it_and_is_empty_without() {
+        let set = [("AMDSTATUS", "MACHINE"), ("ACCOUNT", "{lead_id}\n7")];
+        let variables = set.map(|(name, value)| (name.to_owned(), value.to_owned())).into_iter().collect();
+        let facts = CallFacts { variables: Redacted::new(variables), ..full() };
+        let filled = |text| fill(text, &facts);
+        assert_eq!(filled("<{channel.AMDSTATUS}> <{channel.ACCOUNT}> <{channel.NONE}>"), "<MACHINE> <lead_id7> <>");
+        for text in ["{channel.}", "{channel.A-B}", "{channel.CHANNEL(state)}", "{Channel.AMDSTATUS}", "{AMDSTATUS}"] {
+            assert_eq!(filled(text), text);
+        }
+        let named: Vec<&str> = channel_variables("{caller_name} {channel.A} {{channel.B_2}} {channel.C").collect();
+        assert_eq!(named, ["A", "B_2"]);
+        assert_eq!(first_placeholder("Hello {channel.A}"), Some("channel.A"));
     }
 
     /// M30: what is no variable is left as it was written, for whoever reads it to notice.

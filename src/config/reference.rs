@@ -15,6 +15,11 @@ pub fn reference(catalog: &Catalog) -> String {
         let default = code(variable.default);
         page.line(format_args!("| `{{{}}}` | {default} | {} |", variable.name, variable.meaning));
     }
+    page.line(format_args!(
+        "| `{{channel.NAME}}` | (empty) | the variable `NAME` of the caller's channel when the call begins, such as `{{channel.AMDSTATUS}}`: \
+         letters, digits and `_`; at most {} different ones in a file |",
+        prompt::CHANNEL_VARIABLES_MAX
+    ));
     page.text += "\n## Tools\n\nBuilt in, for `contexts.NAME.tools`:\n\n";
     for tool in &catalog.tools {
         page.line(format_args!("- `{tool}`"));

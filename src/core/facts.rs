@@ -3,7 +3,7 @@
 use crate::{chance, redact::Redacted};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 use uuid::Uuid;
 
 /// Names one call everywhere: in logs, records, channel ids and as the AudioSocket UUID of its
@@ -88,6 +88,8 @@ pub struct CallFacts {
     pub dialled_number: Redacted<Option<String>>,
     pub campaign_id: Option<String>,
     pub lead_id: Option<String>,
+    /// Channel variables that prompts and greetings name.
+    pub variables: Redacted<BTreeMap<String, String>>,
     /// What tools are held to; [`Residency::Any`] where nobody asks for more.
     pub residency: Residency,
 }
@@ -111,6 +113,7 @@ impl CallFacts {
             dialled_number: None.into(),
             campaign_id: None,
             lead_id: None,
+            variables: Redacted::default(),
             residency: Residency::default(),
         }
     }

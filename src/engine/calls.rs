@@ -262,6 +262,7 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, mut ar
         dialled_number: Redacted::new(text("FROM_DID").or_else(|| arrival.dialled.reveal().clone())),
         campaign_id: text("AI_CAMPAIGN_ID"),
         lead_id: text("AI_LEAD_ID"),
+        variables: named(&generation.config, &variables).into(),
         residency: Residency::Any,
     };
     let (transport, format) = (granted.audio.transport.label(), granted.audio.format);
@@ -304,6 +305,12 @@ async fn variables(ari: &Ari, arrival: &Arrival, config: &Config) -> BTreeMap<St
     let unknown: Vec<&str> = names.filter(|name| !known.contains_key(*name)).collect();
     known.extend(ari.client.variables(arrival.registration.caller(), &unknown).await);
     known
+}
+
+/// Variables of the channel that prompts and greetings name.
+fn named(config: &Config, variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let known = |name: &str| Some((name.to_owned(), variables.get(name)?.clone()));
+    config.prompt_variables().into_iter().filter_map(known).collect()
 }
 
 /// What a call begins with, whichever door it came through.

@@ -56,10 +56,11 @@ pub fn fuzz(data: &[u8]) {
         caller_number: Redacted::new(said("NUMBER")),
         campaign_id: said("AI_CAMPAIGN_ID"),
         lead_id: said("AI_LEAD_ID"),
+        variables: variables.clone().into(),
         residency: crate::facts::Residency::Any,
         ..CallFacts::new(CallId(Uuid::nil()), &granted.context.name, &granted.provider_name)
     };
-    let filled = prompt::fill("<{caller_name}{caller_number}{campaign_id}{lead_id}>", &facts);
+    let filled = prompt::fill("<{caller_name}{caller_number}{campaign_id}{channel.AI_LEAD_ID}>", &facts);
     assert!(filled.chars().count() <= 2 + 4 * 128, "{filled}");
     assert!(!filled.contains(|c: char| c.is_control() || "{}".contains(c)), "room for instructions: {filled}");
     let _ = prompt::fill(&text, &facts);

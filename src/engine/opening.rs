@@ -11,7 +11,7 @@ use crate::{
     wall_clock,
 };
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tracing::warn;
 
 /// The caller's authorization, believed from trusted contexts of the dialplan only.
@@ -33,12 +33,9 @@ pub(super) struct Told {
 }
 
 /// Variables whose names the configuration chooses.
-pub(super) fn variables(config: &Config) -> Vec<String> {
+pub(super) fn variables(config: &Config) -> BTreeSet<String> {
     let pins = config.contexts.values().filter_map(|context| context.policy.identify.pin_variable.clone());
-    let mut names: Vec<String> = pins.collect();
-    names.sort();
-    names.dedup();
-    names
+    pins.chain(config.prompt_variables().into_iter().map(str::to_owned)).collect()
 }
 
 pub(super) fn opening(facts: &CallFacts, traits: AgentTraits, identify: &Identify, told: &Told) -> Opening {

@@ -161,20 +161,18 @@ fn told(failure: CallFailure) -> Ended {
 }
 
 /// A variable of prompts that stands in an argument as it is written there: its value was never put in.
-fn placeholder(arguments: &Map<String, Value>) -> Option<&'static str> {
-    let of_text = |text: &str| {
-        let name = text.trim().strip_prefix('{')?.strip_suffix('}')?;
-        prompt::VARIABLES.iter().map(|variable| variable.name).find(|known| *known == name)
-    };
-    fn search(value: &Value, of_text: &dyn Fn(&str) -> Option<&'static str>) -> Option<&'static str> {
+fn placeholder(arguments: &Map<String, Value>) -> Option<&str> {
+    fn search(value: &Value) -> Option<&str> {
         match value {
-            Value::String(text) => of_text(text),
-            Value::Array(items) => items.iter().find_map(|item| search(item, of_text)),
-            Value::Object(members) => members.values().find_map(|member| search(member, of_text)),
+            Value::String(text) => {
+                text.trim().strip_prefix('{')?.strip_suffix('}').filter(|name| prompt::is_placeholder(name))
+            }
+            Value::Array(items) => items.iter().find_map(search),
+            Value::Object(members) => members.values().find_map(search),
             _ => None,
         }
     }
-    arguments.values().find_map(|value| search(value, &of_text))
+    arguments.values().find_map(search)
 }
 
 /// A spawned call that nobody waits for any more is given up, and the server told.
@@ -243,9 +241,9 @@ mod tests {
     /// M29, M answer 19: what still looks like a variable of a prompt is no value.
     #[test]
     fn a_placeholder_in_an_argument_is_found_wherever_it_stands() {
-        let found = |arguments: Value| placeholder(arguments.as_object().unwrap());
-        assert_eq!(found(json!({ "number": "{caller_number}" })), Some("caller_number"));
-        assert_eq!(found(json!({ "a": [{ "b": " {caller_id} " }] })), Some("caller_id"));
+        let found = |arguments: Value| placeholder(arguments.as_object().unwrap()).map(str::to_owned);
+        assert_eq!(found(json!({ "number": "{caller_number}" })), Some("caller_number".to_owned()));
+        assert_eq!(found(json!({ "a": [{ "b": " {caller_id} " }] })), Some("caller_id".to_owned()));
         for fine in [json!({}), json!({ "a": "{}", "b": "{nobody}", "c": "the {caller_number} of", "d": 3 })] {
             assert_eq!(found(fine), None);
         }

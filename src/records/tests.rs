@@ -36,6 +36,7 @@ fn facts(context: &str) -> CallFacts {
         dialled_number: Redacted::new(Some("7000".into())),
         campaign_id: None,
         lead_id: None,
+        variables: Redacted::default(),
         residency: crate::facts::Residency::Any,
     }
 }

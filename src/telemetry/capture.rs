@@ -170,6 +170,7 @@ mod tests {
             dialled_number: Redacted::new(Some("0305550199".into())),
             campaign_id: None,
             lead_id: None,
+            variables: Redacted::default(),
             residency: crate::facts::Residency::Any,
         }
     }

@@ -10,11 +10,10 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use offhook::{
     config,
-    facts::{CallFacts, CallId, Direction},
+    facts::{CallFacts, CallId},
     gate::Category,
     mcp::{Fleet, McpCounters, State},
     provider,
-    redact::Redacted,
     tool::{Admission, CallPolicy, Opening, PolicyRules, Registry, ToolCall, ToolCallId, ToolSpec, Toolbox},
 };
 use rmcp::{RoleClient, ServiceExt as _, model::CallToolRequestParams, service::RunningService};
@@ -219,18 +218,7 @@ impl Engine {
 }
 
 fn facts() -> CallFacts {
-    CallFacts {
-        id: CallId::random(),
-        context: "bench".into(),
-        provider: "bench".into(),
-        direction: Direction::Inbound,
-        caller_name: Redacted::new(None),
-        caller_number: Redacted::new(None),
-        dialled_number: Redacted::new(None),
-        campaign_id: None,
-        lead_id: None,
-        residency: offhook::facts::Residency::Any,
-    }
+    CallFacts::new(CallId::random(), "bench", "bench")
 }
 
 fn print(arguments: &McpArguments, alone: &Pair, together: &Pair, medians: &[f64]) -> Bars {

@@ -16,6 +16,7 @@ const DIALPLAN: &str = "
 [lab-callers](+)
 exten => did,1,Set(FROM_DID=493012345)
  same => n,Set(AI_DIRECTION=outbound)
+ same => n,Set(AMDSTATUS=MACHINE)
  same => n,Stasis(offhook,support)
  same => n,Hangup()
 ";
@@ -23,7 +24,8 @@ exten => did,1,Set(FROM_DID=493012345)
 async fn installation() -> (Vendor, Asterisk, Offhook) {
     let server = openai(ms(4_000)).await;
     let asterisk = Asterisk::start(Options { dialplan: DIALPLAN.into(), ..Options::default() }).await;
-    let offhook = Offhook::attached(&asterisk, &openai_agents(&server)).await;
+    let yaml = openai_agents(&server).replace("{call_direction}", "{call_direction}/{channel.AMDSTATUS}");
+    let offhook = Offhook::attached(&asterisk, &yaml).await;
     (server, asterisk, offhook)
 }
 
@@ -80,18 +82,21 @@ async fn another_provider_for_one_call() {
     assert_eq!(server.sessions(), 0, "the context's own provider was not asked");
 }
 
-async fn who_called_which_number_and_in_which_direction_reaches_the_prompt() {
+async fn who_called_which_number_and_what_the_dialplan_knows_reaches_the_prompt() {
     let (server, asterisk, offhook) = installation().await;
     let mut phone = dial(&asterisk, "7001").await;
     phone.wait_to_hear(AGENT_HZ, ms(100), SOON).await;
     phone.hang_up().await;
-    assert_eq!(instructions(&server), "You are a test. Ada Lovelace with 15550123 dialled 7001, inbound.");
+    assert_eq!(instructions(&server), "You are a test. Ada Lovelace with 15550123 dialled 7001, inbound/.");
 
     // Where the trunk says which number was dialled, that goes before the extension it became.
     let mut phone = dial(&asterisk, "did").await;
     phone.wait_to_hear(AGENT_HZ, ms(100), SOON).await;
     phone.hang_up().await;
-    assert_eq!(instructions(&server), "You are a test. Ada Lovelace with 15550123 dialled 493012345, outbound.");
+    assert_eq!(
+        instructions(&server),
+        "You are a test. Ada Lovelace with 15550123 dialled 493012345, outbound/MACHINE."
+    );
     offhook.wait_ended(2, SOON).await;
     let log = offhook.log();
     assert!(!log.contains("15550123") && !log.contains("493012345") && !log.contains("Lovelace"), "{log}");
@@ -101,5 +106,5 @@ crate::scenes! {
     both:
         a_greeting_and_an_audio_path_for_one_call,
         another_provider_for_one_call,
-        who_called_which_number_and_in_which_direction_reaches_the_prompt;
+        who_called_which_number_and_what_the_dialplan_knows_reaches_the_prompt;
 }

@@ -3,10 +3,9 @@
 use jiff::Timestamp;
 use offhook::{
     config::{self, Config},
-    facts::{CallFacts, CallId, Direction},
+    facts::{CallFacts, CallId},
     mcp::{Fleet, LeftOut, McpCounters, ServerStatus, State},
     provider,
-    redact::Redacted,
     tool::{
         Admission, CallPolicy, Executor, Failure, Opening, PolicyRules, Registry, ToolCall, ToolCallId, ToolOutcome,
         ToolSpec, Toolbox,
@@ -191,18 +190,7 @@ pub async fn call(toolbox: &Arc<Toolbox>, tool: &str, arguments: Value) -> ToolO
 }
 
 pub fn facts() -> CallFacts {
-    CallFacts {
-        id: CallId::random(),
-        context: "front".into(),
-        provider: "main".into(),
-        direction: Direction::Inbound,
-        caller_name: Redacted::new(None),
-        caller_number: Redacted::new(None),
-        dialled_number: Redacted::new(None),
-        campaign_id: None,
-        lead_id: None,
-        residency: offhook::facts::Residency::Any,
-    }
+    CallFacts::new(CallId::random(), "front", "main")
 }
 
 /// Why a tool failed.

@@ -389,6 +389,20 @@ fn a_placeholder_that_is_nearly_one_is_warned_of_and_stays() {
     }
 }
 
+#[test]
+fn a_prompt_names_no_pin_and_no_hundred_channel_variables() {
+    let problems = |prompt: &str| {
+        let text =
+            SMALL.replace("Be kind.", &format!("'{prompt}'\n    policy: {{ identify: {{ pin_variable: PIN }} }}"));
+        problems(&text)
+    };
+    let pin = problems("Hi {channel.ACCOUNT}, {channel.PIN}");
+    assert!(pin.contains("contexts.desk.prompt: {channel.PIN} is a PIN") && pin.contains("verify_pin"), "{pin}");
+    let many: String = (0..33).map(|number| format!("{{channel.V{number}}}")).collect();
+    let many = problems(&many);
+    assert!(many.contains("33 channel variables; 32 at most"), "{many}");
+}
+
 /// The providers of the program have the shapes that schemas make hard to explain.
 #[test]
 fn mistakes_in_a_providers_own_shapes_are_told_as_well() {

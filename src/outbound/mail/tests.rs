@@ -90,6 +90,7 @@ fn facts() -> CallFacts {
         dialled_number: None.into(),
         campaign_id: None,
         lead_id: None,
+        variables: crate::redact::Redacted::default(),
         residency: crate::facts::Residency::Any,
     }
 }
