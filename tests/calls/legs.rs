@@ -155,6 +155,7 @@ async fn one_call(leg: &str, codec: Wide) -> (Seen, String) {
     let discarded = ["offhook_media_discarded_total", "offhook_media_discarded_total{cause=\"behind\"}"];
     let [all, behind] = offhook.metrics(discarded).await;
     seen.discarded = all - behind;
+    seen.nothing_waits = behind < PER_SECOND;
 
     let backlog = (transport(leg) == "websocket").then_some((&proxy, &offhook));
     seen.silenced = interrupts(leg, &mut phone, backlog).await;
@@ -169,8 +170,6 @@ async fn one_call(leg: &str, codec: Wide) -> (Seen, String) {
     seen.even = paced(leg, &offhook).await;
     seen.keys = keys(&offhook).await;
     seen.keys_unseen = keys_without_events(leg, &proxy, &offhook, &mut phone, seen.keys).await;
-    let behind = offhook.metric("offhook_media_discarded_total{cause=\"behind\"}").await;
-    seen.nothing_waits = behind < PER_SECOND;
     // It has no channel of its own that could end.
     seen.repaired = leg != WALK_IN && repairs(leg, &asterisk, &offhook, &phone).await;
 

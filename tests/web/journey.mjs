@@ -206,7 +206,14 @@ async function reads(page) {
   const heard = (from, to) => page.waitForFunction(([from, to]) => {
     const { played } = document.getElementById("sound");
     return [...Array(played.length).keys()].some((at) => played.start(at) > from - 1 && played.start(at) < to && played.end(at) > from);
-  }, [from, to]);
+  }, [from, to]).catch(async (error) => {
+    const sound = await page.evaluate(() => {
+      const { error, readyState, networkState, currentTime, paused, seeking, played } = document.getElementById("sound");
+      const heard = [...Array(played.length).keys()].map((at) => [played.start(at), played.end(at)]);
+      return { error: error?.message, readyState, networkState, currentTime, paused, seeking, heard };
+    });
+    throw new Error(`${error.message} The recording: ${JSON.stringify(sound)}`);
+  });
   const pause = () => page.evaluate(() => document.getElementById("sound").pause());
   await heard(7, 9);
   // It must not come to the middle by itself.
