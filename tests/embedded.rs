@@ -16,7 +16,11 @@ use std::{
     time::Duration,
 };
 use tempfile::TempDir;
-use tokio::{process::Command, sync::mpsc, time::timeout};
+use tokio::{
+    process::Command,
+    sync::{Mutex, mpsc},
+    time::timeout,
+};
 
 /// A demo ends itself after 90 s.
 const DEMO_MAX: Duration = Duration::from_secs(120);
@@ -58,8 +62,13 @@ const PHRASES: [&str; 30] = [
 const UNDERSTOOD_MIN: usize = 26;
 const SPEAKERS: [&str; 3] = ["en-us", "en-us+f3", "en-us+m7"];
 
+/// One program at a time speaks or listens: a second one waits for a place for as long as callers are kept waiting, which is less
+/// than a recognition may take on a busy machine.
+static ONE: Mutex<()> = Mutex::const_new(());
+
 /// Samples of a text that espeak-ng speaks.
 async fn speech(text: &str, speaker: &str) -> Vec<i16> {
+    let _one = ONE.lock().await;
     let voice = kinds::build(VOICES, "espeak_ng", &json!({ "voice": speaker, "words_per_minute": 160 }));
     let spoken = voice.expect("good options").speak(text).await.expect("espeak-ng speaks").render(Format::SLIN8);
     let mut samples = Vec::new();
@@ -78,6 +87,7 @@ async fn understood(listener: Arc<dyn Listener>, said: &str, speaker: &str) -> S
 
 /// Words that are understood of a turn of this audio.
 async fn heard(listener: Arc<dyn Listener>, of: Format, audio: &[u8]) -> String {
+    let _one = ONE.lock().await;
     let format = listener.format(of);
     let mut sound = Vec::new();
     Converter::new(of, format).push(audio, &mut sound);
