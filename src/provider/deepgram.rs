@@ -12,9 +12,11 @@
 //!   agent's answer.
 //! - With Flux as its listener it can be told the end of a turn (`ForceEndTurn`), and be kept from finding it itself. It finds
 //!   the beginning in any case; an end that comes before it is passed over in silence, so it is told again.
+//!   One that finds an end all the same, and answers while the caller is silent, is right: nothing more is told of that turn.
 //!   A server that cannot be told (`FORCE_END_TURN_UNSUPPORTED`) is of no use where offhook owns the turns.
 //! - `InjectUserMessage` comes back as a text of the caller. It must never pass for their words.
-//! - `UpdatePrompt` adds to the prompt. The vendor's own models take 25,000 characters of it.
+//! - `UpdatePrompt` adds to the prompt and does not replace it, by its own page, by that of `UpdateThink` and by the changelog of
+//!   2026-02-25: <https://developers.deepgram.com/docs/voice-agent-update-prompt>. The vendor's own models take 25,000 characters.
 //! - `InjectAgentMessage` and `InjectUserMessage` are refused while somebody speaks.
 //! - Function calls may be made before the caller's turn is certain, and taken back; so each asks for
 //!   `defer_until_eot`, since nothing tells here which of them can be undone.

@@ -6,7 +6,7 @@ use offhook_core::{
     audio::Format,
     call::{
         AgentCommand, AgentEvent, AgentLoss, AgentTraits, CallRules, CallerTurn, Clips, Input, LegEvent, Measure, Next,
-        Note, Successor, TurnOwner, TurnRules,
+        Note, Speaker, Successor, TurnOwner, TurnRules,
     },
 };
 use std::time::Duration;
@@ -142,6 +142,26 @@ fn an_answer_that_a_turn_overtakes_is_not_heard_and_its_agent_knows() {
         stage.reply("next", 300);
         quiet(&mut stage, 600);
         assert_eq!(stage.voice_ms() - before, 300, "the next answer is heard whole");
+    }
+}
+
+/// A vendor may find an end although it is to be told: the caller is silent, and it has heard all words.
+#[test]
+fn an_answer_to_the_words_of_an_open_turn_ends_it_unless_the_caller_speaks_on() {
+    for (pause, heard) in [(300, 300), (0, 0)] {
+        let mut stage = call(TOLD);
+        let before = stage.voice_ms();
+        speaks(&mut stage, 600);
+        quiet(&mut stage, pause);
+        let text = "Good morning.".to_owned();
+        stage.agent(AgentEvent::Transcript { speaker: Speaker::Caller, text, utterance: None });
+        stage.starts("early").speaks("early", 300).done("early");
+        let expected: &[CallerTurn] =
+            if heard > 0 { &[CallerTurn::Began, CallerTurn::Ended] } else { &[CallerTurn::Began] };
+        assert_eq!(turns(&stage), expected, "after {pause} ms");
+        quiet(&mut stage, 1_500);
+        assert_eq!(stage.voice_ms() - before, heard, "after {pause} ms");
+        assert_eq!(turns(&stage), [CallerTurn::Began, CallerTurn::Ended]);
     }
 }
 

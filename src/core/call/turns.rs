@@ -259,6 +259,11 @@ impl TurnTaker {
         self.last_voiced
     }
 
+    /// The caller has the turn and has been silent for so long that it may be over.
+    pub fn may_end(&self) -> bool {
+        matches!(self.state, State::Caller { may_end: true, .. })
+    }
+
     /// What was heard last was nothing but the agent's echo, as far as that is known.
     pub fn hears_echo(&self) -> bool {
         self.echoed

@@ -39,12 +39,22 @@ pub(super) struct AgentCodec {
     told_turns: bool,
     /// A turn is over of which the vendor has not found the beginning yet.
     end_passed_over: bool,
+    found: Found,
     /// The answer that the caller cut off: what still comes belongs to it, until the next is announced.
     cut_off: Option<ResponseId>,
     /// Calls that are to be answered: id and name, since an answer carries both.
     calls: Vec<(String, String)>,
     injections: Injections,
     notes: Notes,
+}
+
+/// How far the vendor has come by itself with a turn whose end it is to be told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    Nothing,
+    Words,
+    /// It found the end, and has begun to answer.
+    Answer,
 }
 
 /// Messages that make the agent speak.
@@ -93,6 +103,7 @@ impl AgentCodec {
             turns: Turns::default(),
             told_turns: setup.told_turns,
             end_passed_over: false,
+            found: Found::Nothing,
             cut_off: None,
             calls: Vec::new(),
             injections: Injections::default(),
@@ -140,7 +151,9 @@ impl AgentCodec {
     fn turn_of_caller(&mut self, turn: CallerTurn, out: &mut Vec<Wire>) {
         match turn {
             // Whatever was passed over is a part of it.
-            CallerTurn::Began => self.end_passed_over = false,
+            CallerTurn::Began => (self.end_passed_over, self.found) = (false, Found::Nothing),
+            // It would count for the next turn.
+            CallerTurn::Ended if self.found == Found::Answer => {}
             CallerTurn::Ended if self.told_turns => {
                 self.end_passed_over = !self.turns.caller_speaks();
                 out.push(end_of_turn());
@@ -171,6 +184,7 @@ impl AgentCodec {
                 events.push(AgentEvent::Ready);
             }
             "UserStartedSpeaking" => {
+                self.found = Found::Nothing;
                 let cut_off = self.turns.caller_begins(events);
                 self.cut_off = cut_off.or(self.cut_off.take());
                 replies.extend(mem::take(&mut self.end_passed_over).then(end_of_turn));
@@ -183,6 +197,9 @@ impl AgentCodec {
             "AgentStartedSpeaking" => {
                 self.turns.caller_ends(events);
                 self.cut_off = None;
+                if self.found == Found::Words {
+                    self.found = Found::Answer;
+                }
                 self.turns.begin(events);
             }
             "AgentAudioDone" => {
@@ -251,6 +268,7 @@ impl AgentCodec {
             return;
         }
         if speaker == Speaker::Caller {
+            self.found = Found::Words;
             self.turns.caller_ends(events);
         }
         if speaker == Speaker::Caller && !text.is_empty() {
@@ -304,7 +322,7 @@ impl Codec for AgentCodec {
             AgentCommand::Written { text } => self.ask_as_caller(text, out),
             AgentCommand::ToolResult { call_id, output, reply: _ } => self.answer(&call_id, output, out),
             // It stops by itself when it hears the caller, and cannot be told how much was heard.
-            AgentCommand::Interrupt { .. } => {}
+            AgentCommand::Interrupt { .. } => self.found = Found::Nothing,
             AgentCommand::Turn(turn) => self.turn_of_caller(turn, out),
             // Nothing can be asked aside, see the traits.
             AgentCommand::Summarise { .. } => {}

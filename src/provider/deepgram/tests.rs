@@ -388,6 +388,26 @@ fn the_end_of_a_turn_is_told_once_and_again_to_a_vendor_that_had_not_found_its_b
     assert_eq!(talk.kind("UserStartedSpeaking").1, [] as [Value; 0]);
 }
 
+/// A server that finds an end although it is kept from that: its answer is to all that was said.
+#[test]
+fn the_end_of_a_turn_that_is_answered_already_is_not_told() {
+    let end = [json!({ "type": "ForceEndTurn" })];
+    let words = json!({ "type": "ConversationText", "role": "user", "content": "Good morning." });
+    let mut talk = Talk::told_turns();
+    let answers = |talk: &mut Talk| {
+        talk.turn(CallerTurn::Began);
+        talk.kind("UserStartedSpeaking");
+        talk.hear(words.clone());
+        talk.kind("AgentStartedSpeaking");
+    };
+    answers(&mut talk);
+    assert_eq!(talk.turn(CallerTurn::Ended), [] as [Value; 0]);
+    // The caller goes on, so that the answer is not heard.
+    answers(&mut talk);
+    talk.kind("UserStartedSpeaking");
+    assert_eq!(talk.turn(CallerTurn::Ended), end);
+}
+
 /// Its own detection is off, so it would hear the whole call as one turn.
 #[test]
 fn a_server_that_cannot_be_told_turns_is_not_used_where_it_has_to_be() {

@@ -42,6 +42,14 @@ pub(super) struct Response {
     pub(super) spoke: bool,
     /// Until then, bytes that cannot.
     pub(super) quiet: usize,
+    /// It began in a turn of the caller, behind words of it: the agent has found an end that it was not told.
+    pub(super) finds_end: bool,
+}
+
+impl Response {
+    const fn new(id: ResponseId, spoke: bool) -> Self {
+        Self { id, spoke, quiet: 0, finds_end: false }
+    }
 }
 
 /// Answers to this turn of the caller that were none, or not all.
@@ -93,7 +101,8 @@ impl CallMachine {
                     self.track.cut_off(response.clone());
                     self.cancel_unheard(Some(response.clone()), out);
                 }
-                self.response = Some(Response { id: response, spoke: false, quiet: 0 });
+                let finds_end = self.ears.is_answerable();
+                self.response = Some(Response { finds_end, ..Response::new(response, false) });
                 if std::mem::take(&mut self.unfinished.broke_off) {
                     self.expect_speech(now);
                 }
@@ -137,8 +146,11 @@ impl CallMachine {
             out.push(Output::Measure(Measure::StaleAudio(bytes)));
             return;
         }
+        if self.finds_end(&response) {
+            self.end_turn(now, out);
+        }
         if self.ears.is_told_a_turn() && !self.track.is_cut_off(&response) {
-            // Who is told the turns begins nothing in one: this was on its way when the turn began.
+            // It was on its way when the turn began, or the caller has gone on.
             self.track.cut_off(response.clone());
             self.to_agent(AgentCommand::Interrupt { response, item, heard: Duration::ZERO, cancel: true }, out);
             out.push(Output::Measure(Measure::StaleAudio(bytes)));
@@ -165,7 +177,7 @@ impl CallMachine {
                     Some(active) if active.id == response => active.spoke = true,
                     // Some providers send audio without announcing its response, and some after its end.
                     active if self.last_response.as_ref() != Some(&response) => {
-                        *active = Some(Response { id: response, spoke: true, quiet: 0 });
+                        *active = Some(Response::new(response, true));
                     }
                     _ => {}
                 }
@@ -224,6 +236,12 @@ impl CallMachine {
         self.tell("Your last answer broke off before its end. Go on where it stopped.", now, out);
     }
 
+    /// An agent that is told the turns has answered before it was told the end of this one: all that was said, if the caller is silent.
+    fn finds_end(&self, response: &ResponseId) -> bool {
+        let active = self.response.as_ref().filter(|active| active.id == *response);
+        self.ears.is_told_a_turn() && self.ears.may_end() && active.is_some_and(|active| active.finds_end)
+    }
+
     fn has_spoken_of(&self, response: &ResponseId) -> bool {
         let active = self.response.as_ref().filter(|active| active.id == *response);
         active.is_some_and(|active| active.spoke) || self.last_response.as_ref() == Some(response)
@@ -234,7 +252,7 @@ impl CallMachine {
     fn keeps_quiet(&mut self, response: &ResponseId, bytes: usize) -> bool {
         let active = self.response.take_if(|active| active.id == *response);
         let quiet = active.map_or(0, |active| active.quiet) + bytes;
-        self.response = Some(Response { id: response.clone(), spoke: false, quiet });
+        self.response = Some(Response { quiet, ..Response::new(response.clone(), false) });
         self.plan.format.duration_of(quiet) > QUIET_MAX
     }
 

@@ -42,6 +42,8 @@ pub(super) struct Hearing {
     overhears: bool,
     kept: VecDeque<Kept>,
     turn: Turn,
+    /// The provider has told the caller's words of the turn that is open.
+    has_words: bool,
     /// The caller's words since the agent last spoke, turns that are over.
     unanswered: Vec<u8>,
     /// Bytes of all that is not answered which are not kept any more.
@@ -101,6 +103,7 @@ impl Hearing {
             overhears: false,
             kept: VecDeque::new(),
             turn: Turn::None,
+            has_words: false,
             unanswered: Vec::new(),
             forgotten: 0,
             ended: None,
@@ -137,6 +140,21 @@ impl Hearing {
     /// The caller has a turn that we found, and the agent was told so.
     pub fn is_told_a_turn(&self) -> bool {
         self.told && self.turn == (Turn::Open { ours: true })
+    }
+
+    /// The provider has told words of the caller.
+    pub fn words_came(&mut self) {
+        self.has_words = true;
+    }
+
+    /// The agent has heard words of the turn that it was told of: what it begins now is an answer to them.
+    pub fn is_answerable(&self) -> bool {
+        self.is_told_a_turn() && self.has_words
+    }
+
+    /// The caller, who has the turn, is silent.
+    pub fn may_end(&self) -> bool {
+        self.taker.may_end()
     }
 
     /// The caller has the turn, whoever found it.
@@ -372,6 +390,7 @@ impl CallMachine {
         if begun {
             return;
         }
+        self.ears.has_words = false;
         self.ears.forget_before(onset);
         self.ears.hear_again();
         self.finishing.turn_began();

@@ -260,7 +260,10 @@ impl CallMachine {
         let unheard = speaker == Speaker::Agent && self.manners.asks;
         let hidden = unheard || speaker == Speaker::Agent && self.manners.words_hidden;
         let verdict = match speaker {
-            Speaker::Caller => self.policy.caller_said(utterance, &text, now),
+            Speaker::Caller => {
+                self.ears.words_came();
+                self.policy.caller_said(utterance, &text, now)
+            }
             Speaker::Agent if unheard => None,
             Speaker::Agent => {
                 self.policy.agent_said(&text);

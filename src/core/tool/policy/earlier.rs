@@ -1,7 +1,10 @@
 //! Calls of sessions that were lost. Another session makes them again under ids of its own, and gets what becomes of the first run.
 
 use super::{AnswerLimits, CONFIRMATION_TOKEN, CallPolicy};
-use crate::tool::{ToolCall, canonical};
+use crate::{
+    gate::Category,
+    tool::{SideEffects, ToolCall, ToolSpec, canonical},
+};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
 
@@ -66,6 +69,11 @@ impl Earlier {
         self.inherited.is_empty()
     }
 
+    /// Keys of the runs of this tool that sessions before this one began.
+    pub fn of(&self, tool: &str) -> impl Iterator<Item = &str> {
+        self.inherited.iter().filter(move |ran| ran.tool == tool).map(|ran| ran.key.as_str())
+    }
+
     /// The key of the run that a session before this one began.
     pub fn key_of(&self, tool: &str, arguments: [u8; 32]) -> Option<&str> {
         let same = |ran: &&Ran| ran.tool == tool && ran.arguments == arguments;
@@ -93,6 +101,13 @@ impl CallPolicy {
     /// The agent has brought an answer to its end.
     pub fn agent_answered(&mut self) {
         self.earlier.answered(self.turns.number(), |key| self.replay.is_in_flight(key));
+    }
+
+    /// Whether the caller has to say yes to each call: the operator wants that, or this one may be one of a lost session in other words,
+    /// whose effect would come twice.
+    pub(super) fn needs_yes(&self, spec: &ToolSpec) -> bool {
+        let writes = spec.access == Category::Write && spec.side_effects == SideEffects::Writes;
+        spec.requires_confirmation || (writes && self.earlier.of(&spec.name).any(|key| self.replay.knows(key)))
     }
 
     /// The key of the same call of a session that was lost, if what became of it is known or to come.

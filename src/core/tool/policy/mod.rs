@@ -432,7 +432,7 @@ impl CallPolicy {
         }
         let approval = match token {
             Some(Token::Granted) => Some(Approval::Caller),
-            _ if spec.standing_approval && !spec.requires_confirmation => Some(Approval::Standing),
+            _ if spec.standing_approval && !self.needs_yes(spec) => Some(Approval::Standing),
             _ => None,
         };
         let decision = self.ask_gate(&candidate, approval);
@@ -441,7 +441,7 @@ impl CallPolicy {
         candidate.audit.hard_blockers = decision.hard_blockers().iter().map(ToString::to_string).collect();
         let identified = self.authority.state() >= spec.requires_authorization;
         // A gate that decides alone is asked before the tool runs.
-        let unasked = spec.requires_confirmation && approval != Some(Approval::Caller);
+        let unasked = self.needs_yes(spec) && approval != Some(Approval::Caller);
         let left_to_another = self.rules.remote_gate == RemoteUse::Alone && !unasked;
         if identified && (decision.executes() || left_to_another) {
             return self.approve(id, candidate, approval, key, now);

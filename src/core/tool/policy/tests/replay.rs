@@ -246,6 +246,22 @@ fn what_still_runs_is_joined_however_much_was_said_since() {
     assert!(matches!(desk.admit("another-1", "hours", X).1, Admission::Attached));
 }
 
+/// The model of the next session words a note anew that the last one has posted, as far as anybody knows.
+#[test]
+fn another_session_that_writes_something_else_with_the_tool_asks_the_caller_first() {
+    let standing = ToolSpec { standing_approval: true, ..book() };
+    let mut desk = Desk::with([standing], PolicyRules::default(), Opening { caller_known: true, ..Opening::default() });
+    let first = desk.runs("provider-1", "book", TABLE);
+    desk.policy.change_sessions(AnswerLimits::default());
+    let other = r#"{"day":"Friday evening","people":4}"#;
+    assert_eq!(desk.refused("another-1", "book", other), ToolError::ConfirmationRequired);
+    desk.policy_settle(first.id(), found());
+    assert_eq!(desk.refused("another-2", "book", other), ToolError::ConfirmationRequired, "its result is not told yet");
+    desk.caller("once more, in the evening");
+    desk.policy.agent_answered();
+    desk.runs("another-3", "book", other);
+}
+
 /// Providers count their calls anew in each session.
 #[test]
 fn an_id_is_one_of_its_own_session() {
