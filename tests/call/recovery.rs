@@ -193,21 +193,30 @@ fn a_tool_outlives_its_agent_and_its_result_is_told_to_the_next() {
     assert!(!stage.seen.iter().any(|(_, output)| matches!(output, Output::CancelTool { .. })));
 }
 
-/// Whoever comes next knows only what it is told, and calls the tool again.
+/// Whoever comes next knows only what it is told, and calls the tool again. The vendor may have announced that it goes.
 #[test]
 fn a_tool_that_runs_when_its_agent_is_lost_runs_once_and_its_result_is_told_once() {
-    let mut stage = Stage::with_tools([approved_tool("slow")]);
-    stage.caller_says(300).only_calls("provider-1", "slow", "{}");
-    lost(&mut stage).after(200);
-    ready(&mut stage).after(100);
-    assert!(stage.told().iter().any(|(text, _)| text.contains("slow") && text.contains("still running")));
-    stage.only_calls("another-1", "slow", "{}").after(100);
-    assert_eq!(stage.ran(), ["slow"]);
-    stage.finishes("slow", ToolOutcome::done("Here.", json!({ "order": "A-7" }))).after(100);
-    let answers = stage.answers();
-    assert_eq!(answers.len(), 1, "{answers:?}");
-    assert!(answers[0].0 == "another-1" && answers[0].1.to_string().contains("A-7"), "{answers:?}");
-    assert!(!stage.told().iter().any(|(text, _)| text.contains("A-7")), "{:?}", stage.told());
+    for announced in [false, true] {
+        let mut stage = Stage::with_tools([approved_tool("slow")]);
+        stage.caller_says(300).only_calls("provider-1", "slow", "{}");
+        if announced {
+            stage.agent(AgentEvent::Expiring { within: Duration::from_secs(1) }).after(1_000);
+            assert_eq!(took_over(&stage), 0, "the tool's answer is this agent's, as long as it is there");
+            stage.understudies.push_back(successor(true));
+            stage.agent(AgentEvent::Lost(AgentLoss::Expired)).after(200);
+        } else {
+            lost(&mut stage).after(200);
+        }
+        ready(&mut stage).after(100);
+        assert!(stage.told().iter().any(|(text, _)| text.contains("slow") && text.contains("still running")));
+        stage.only_calls("another-1", "slow", "{}").after(100);
+        assert_eq!(stage.ran(), ["slow"]);
+        stage.finishes("slow", ToolOutcome::done("Here.", json!({ "order": "A-7" }))).after(100);
+        let answers = stage.answers();
+        assert_eq!(answers.len(), 1, "{answers:?}");
+        assert!(answers[0].0 == "another-1" && answers[0].1.to_string().contains("A-7"), "{answers:?}");
+        assert!(!stage.told().iter().any(|(text, _)| text.contains("A-7")), "{:?}", stage.told());
+    }
 }
 
 /// It was told the result and said nothing more: it is lost for its silence, and owes the caller what the tool found.
