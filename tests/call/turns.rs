@@ -7,7 +7,8 @@ use crate::call::{
 use bytes::Bytes;
 use offhook_core::{
     call::{
-        AgentCommand, AgentEvent, AgentLoss, CallRules, Input, LegCommand, LegEvent, Measure, Note, Reply, Successor,
+        AgentCommand, AgentEvent, AgentLoss, CallRules, Input, LegCommand, LegEvent, Measure, Note, Reply, Speaker,
+        Successor,
     },
     sentences::{Language, Sentence, Sentences},
     tool::ToolOutcome,
@@ -101,6 +102,20 @@ fn caller_audio_goes_to_the_agent_while_the_agent_speaks() {
     let before = stage.commands().len();
     stage.leg(LegEvent::Audio(Bytes::from_static(&[7; 160])));
     assert_eq!(stage.commands()[before], &AgentCommand::Audio(Bytes::from_static(&[7; 160])));
+}
+
+/// It greets while the caller still hears ringing, and is heard when they are answered.
+#[test]
+fn what_the_agent_says_before_the_answer_is_told_behind_it() {
+    let mut stage = Stage::new(rules());
+    let text = "Hello.".to_owned();
+    stage.agent(AgentEvent::Ready).starts("g");
+    stage.agent(AgentEvent::Transcript { speaker: Speaker::Agent, text, utterance: None }).speaks("g", 300).done("g");
+    let told = |stage: &Stage, is_it: fn(&Note) -> bool| stage.notes().iter().position(|note| is_it(note));
+    assert_eq!(told(&stage, |note| matches!(note, Note::Said { .. })), None);
+    stage.leg(LegEvent::Up).after(100);
+    let answered = told(&stage, |note| matches!(note, Note::Answered)).expect("it is answered");
+    assert_eq!(told(&stage, |note| matches!(note, Note::Said { .. })), Some(answered + 1));
 }
 
 /// T4: no further frame of the agent leaves after the interruption.

@@ -64,6 +64,8 @@ pub struct CallMachine {
     clock: TurnClock,
     /// Tool calls from before the answer.
     early_calls: Vec<ToolCall>,
+    /// What the agent says while the caller still hears ringing: it is heard behind the answer.
+    early_words: Vec<Note>,
     /// Is put to the caller with the answers that are due.
     question: Option<Question>,
     /// Open when no agent can be had.
@@ -207,6 +209,7 @@ impl CallMachine {
             ears: Hearing::new(&plan.rules, &plan.agent, plan.format, ears),
             clock: TurnClock::default(),
             early_calls: Vec::new(),
+            early_words: Vec::new(),
             question: None,
             menu: None,
             capture: None,

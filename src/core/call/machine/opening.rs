@@ -26,6 +26,7 @@ impl CallMachine {
         self.timers.clear(Timer::Answer);
         self.timers.set(Timer::Slot, now);
         out.push(Output::Note(Note::Answered));
+        out.extend(self.early_words.drain(..).map(Output::Note));
         out.push(Output::Measure(Measure::SetUp(now - self.began)));
         self.gap.audio_came(now);
         if let Some(notice) = self.plan.clips.notice.clone() {

@@ -29,6 +29,9 @@ const ROUNDS_MAX: u32 = 8;
 /// Calls that an agent makes before its caller is answered. One is a model that looks something up for its greeting.
 const EARLY_CALLS_MAX: usize = 16;
 
+/// Pieces of an agent's greeting that are kept until its caller is answered.
+const EARLY_WORDS_MAX: usize = 16;
+
 /// Handoffs of one call. A caller is served by two or three agents; more are agents that send the call in circles, and
 /// each costs a session.
 const HANDOFFS_MAX: u32 = 8;
@@ -273,7 +276,13 @@ impl CallMachine {
             }
         };
         if !hidden {
-            out.push(Output::Note(Note::Said { speaker, text: text.into() }));
+            let said = Note::Said { speaker, text: text.into() };
+            let is_early = speaker == Speaker::Agent && matches!(self.phase, Phase::Connecting);
+            if is_early && self.early_words.len() < EARLY_WORDS_MAX {
+                self.early_words.push(said);
+            } else {
+                out.push(Output::Note(said));
+            }
         }
         // The agent heard the words itself.
         out.extend(verdict.map(|verdict| Output::Note(Note::Confirmed(verdict))));
