@@ -51,7 +51,7 @@ pub use policy::{Identify, RemoteGate, ToolPolicy, ToolRules};
 pub use price::{Cost, Price, Prices};
 pub use problem::{Problem, Problems};
 pub use reference::reference;
-pub use schema::{schema, schema_text};
+pub use schema::{mcp_server_schema, schema, schema_text};
 pub use speech::{Greeter, Line, Speech};
 pub use tenant::Tenant;
 pub use values::UnknownAudio;

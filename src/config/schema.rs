@@ -1,8 +1,8 @@
 //! The JSON Schema of the whole file: one for editors, which also judges what is loaded.
 
-use super::{catalog::Catalog, raw::Raw};
+use super::{catalog::Catalog, raw::Raw, raw_mcp::Server};
 use jsonschema::Validator;
-use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 /// The JSON Schema of configurations, compiled for validation.
@@ -24,10 +24,7 @@ impl CompiledSchema {
 /// The schema of `catalog`'s configurations (JSON Schema 2020-12), without references, so that
 /// every place of it can be reached by a path.
 pub fn schema(catalog: &Catalog) -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    let mut root = settings.into_generator().into_root_schema_for::<Raw>().to_value();
-    tidy(&mut root, &Map::new(), 0);
-    drop_null(&mut root);
+    let mut root = inlined::<Raw>();
     root["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
     if let Some(object) = root.as_object_mut() {
         object.remove("title");
@@ -42,6 +39,31 @@ pub fn schema(catalog: &Catalog) -> Value {
     }
     root["properties"]["contexts"]["additionalProperties"]["properties"]["tools"]["items"]["examples"] =
         catalog.tools.clone().into();
+    root
+}
+
+/// The schema of one entry of `mcp.servers`. A variable may stand wherever a value is checked.
+pub fn mcp_server_schema() -> Value {
+    let mut server = inlined::<Server>();
+    allow_variables(&mut server);
+    let one = |transport: &str, required: &[&str], others: &[&str]| {
+        let mut properties: Map<String, Value> =
+            others.iter().map(|key| ((*key).into(), json!({ "not": {} }))).collect();
+        properties.insert("transport".into(), json!({ "enum": [transport] }));
+        json!({ "required": required, "properties": properties })
+    };
+    let (of_stdio, of_http) = (["command", "cwd", "env"], ["url", "headers", "bearer_token"]);
+    server["oneOf"] =
+        json!([one("stdio", &of_stdio[..1], &of_http), one("http", &["transport", of_http[0]], &of_stdio),]);
+    server
+}
+
+/// The schema of a type, without references.
+fn inlined<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let mut root = settings.into_generator().into_root_schema_for::<T>().to_value();
+    tidy(&mut root, &Map::new(), 0);
+    drop_null(&mut root);
     root
 }
 

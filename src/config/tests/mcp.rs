@@ -222,3 +222,30 @@ fn numbers_that_no_call_could_stand_are_told() {
     ];
     insta::assert_snapshot!(told(&cases, about));
 }
+
+/// As the document of the API has it.
+#[test]
+fn an_entry_of_one_transport_has_no_key_of_the_other() {
+    let schema = jsonschema::validator_for(&crate::config::mcp_server_schema()).expect("a schema");
+    let http = |more: Value| {
+        let mut server = json!({ "transport": "http", "url": "https://tools.example.com/mcp" });
+        server.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        server
+    };
+    for server in
+        [json!({ "command": ["sh"], "env": { "A": "b" } }), http(json!({})), http(json!({ "bearer_token": "${T}" }))]
+    {
+        assert!(schema.is_valid(&server), "{server}");
+        let text = format!("{SMALL}mcp: {{ servers: {{ tools: {server} }} }}\n");
+        assert_eq!(problems(&text.replace("${T}", "t")), "none", "{server}");
+    }
+    for server in [
+        json!({}),
+        json!({ "transport": "http" }),
+        json!({ "command": ["sh"], "url": "https://a.example/" }),
+        http(json!({ "cwd": "x" })),
+    ] {
+        assert!(!schema.is_valid(&server), "{server}");
+        assert_ne!(problems(&format!("{SMALL}mcp: {{ servers: {{ tools: {server} }} }}\n")), "none", "{server}");
+    }
+}

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::tool::mcp::snake;
 use crate::{
-    config::{Problem, blocks, blocks::Unplaceable},
+    config::{self, Problem, blocks, blocks::Unplaceable},
     http::{
         ConfigurationError, Published, Verdict,
         login::{Door, Role, Who},
@@ -22,9 +22,10 @@ use axum::{
     http::{HeaderMap, Method, StatusCode},
     response::{IntoResponse as _, Response},
 };
-use schemars::JsonSchema;
-use serde::Serialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 /// What stands for a value that is written out in the file and not shown; who sends it back keeps the value.
 pub const MASK: &str = "***";
@@ -37,6 +38,21 @@ struct Written {
     /// Its name in the file.
     name: String,
     server: Map<String, Value>,
+}
+
+/// An entry of `mcp.servers`, with the keys of the configuration file.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct ServerEntry(Map<String, Value>);
+
+impl JsonSchema for ServerEntry {
+    fn schema_name() -> Cow<'static, str> {
+        "McpServerEntry".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        Schema::try_from(config::mcp_server_schema()).unwrap_or_default()
+    }
 }
 
 /// What becomes of an entry.
@@ -81,7 +97,7 @@ pub fn add(routes: &mut Routes) {
         .refusal(409, "The file is no YAML.");
     routes.api(Method::GET, PATH, admin, read, doc);
     let doc = Doc::new("Writes an MCP server into the configuration file and publishes it, for calls to come.")
-        .body::<Map<String, Value>>()
+        .body::<ServerEntry>()
         .at_most(BODY_BYTES_MAX)
         .answer(200, "It is in force.", Content::Json(schema::<Published>))
         .answer(
@@ -92,7 +108,7 @@ pub fn add(routes: &mut Routes) {
         .refusal(409, conflict);
     routes.api(Method::PUT, PATH, admin, write, doc);
     let doc = Doc::new("Says what publishing an MCP server would make of the configuration; nothing is written.")
-        .body::<Map<String, Value>>()
+        .body::<ServerEntry>()
         .at_most(BODY_BYTES_MAX)
         .answer(
             200,
@@ -124,7 +140,7 @@ async fn write(
     who: Who,
     Path(id): Path<String>,
     headers: HeaderMap,
-    Body(server): Body<Map<String, Value>>,
+    Body(ServerEntry(server)): Body<ServerEntry>,
 ) -> Result<Json<Published>, Response> {
     publish(&app, &who, &id, Change::Set(server), &headers).await
 }
@@ -132,7 +148,7 @@ async fn write(
 async fn check(
     State(app): State<App>,
     Path(id): Path<String>,
-    Body(server): Body<Map<String, Value>>,
+    Body(ServerEntry(server)): Body<ServerEntry>,
 ) -> Result<Json<Verdict>, Response> {
     let Proposal { text, .. } = propose(&app, &id, Change::Set(server)).await.map_err(refusal)?;
     let verdict = app.configuration.check(text).await;
