@@ -42,6 +42,19 @@ async fn a_list_whose_pages_never_end_is_cut_off() {
     desk.fleet.stop().await;
 }
 
+/// A cursor that leads to itself: the page is not read 64 times.
+#[tokio::test]
+async fn a_page_that_comes_again_and_again_is_read_once() {
+    let capture = LogCapture::new();
+    let _guard = capture.start();
+    let desk = Desk::open_here(&[("stuck", faulty("same-page", ""))]);
+    let status = desk.until("stuck", State::Up).await;
+    assert_eq!(status.tools.len(), 2, "{:?}", status.tools);
+    let told = |line: &String| line.contains("gives the same page again and again; it is read once");
+    assert!(capture.lines().iter().any(told), "{:?}", capture.lines());
+    desk.fleet.stop().await;
+}
+
 /// A hundred thousand entries that are none, and 30 MB of descriptions: what is read of either is bounded, and the tool
 /// before them is of use.
 #[tokio::test]

@@ -367,7 +367,9 @@ def list_tools(message):
         return
     cursor = (message.get("params") or {}).get("cursor")
     start = int(cursor or 0)
-    if mode.pages_without_end:
+    if mode.same_page:
+        result = {"tools": named("echo" if cursor is None else "page")(), "nextCursor": "1"}
+    elif mode.pages_without_end:
         result = {"tools": named("echo" if start == 0 else f"page_{start}")(), "nextCursor": str(start + 1)}
     else:
         end = start + mode.page
@@ -441,6 +443,7 @@ class Mode:
     tools: Callable = named(*PLAIN)
     page: int = 1000
     pages_without_end: bool = False
+    same_page: bool = False
     version: str | None = None  # the protocol version answered; None is the client's own
     before: bytes = b""  # written before every message
     at_start: Callable | None = None
@@ -470,6 +473,7 @@ MODES = {
     "crumbs": Mode(crumbs, page=60_000),
     "fat": Mode(fat, page=3),
     "loop-pages": Mode(pages_without_end=True),
+    "same-page": Mode(same_page=True),
     "hostile": Mode(hostile_tools),
     "schemas": Mode(odd_schemas),
     "twice": Mode(named("echo", "echo", "sum")),
