@@ -49,8 +49,8 @@ pub async fn converse(caller: &Caller, hz: f64) {
     caller.hears_from(said.end, hz, ms(700)).await;
 }
 
-/// Four times as many as a call may lose in a row.
-const SESSIONS: usize = 16;
+/// A quarter of an hour of sessions that each last 15 s.
+const SESSIONS: usize = 60;
 
 const CALLERS_WORDS: &str = "When are you open, please?";
 
