@@ -48,7 +48,7 @@ pub(super) fn warnings(config: &Config, root: &Node, catalog: &Catalog, file: &s
     effects::warnings(config, root, &mut report);
     recordings(config, root, &mut report);
     sentences::warnings(config, root, catalog, &mut report);
-    slips::warnings(root, &mut report);
+    slips::warnings(root, catalog, &mut report);
     price::warnings(&config.prices, root, wall_clock::now().to_zoned(jiff::tz::TimeZone::system()).date(), &mut report);
     if report.is_empty() { Vec::new() } else { report.into_problems().into_iter().collect() }
 }

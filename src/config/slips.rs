@@ -1,12 +1,15 @@
 //! Texts that are taken as they stand, and more likely mean something else.
 
 use super::{
+    catalog::Catalog,
     problem::{Path, Report},
     tree::{Kind, Node},
 };
+use serde_json::Value;
 
-pub(super) fn warnings(root: &Node, report: &mut Report) {
+pub(super) fn warnings(root: &Node, catalog: &Catalog, report: &mut Report) {
     look(root, &Path::default(), report);
+    addresses(root, catalog, report);
     let url = Path::default().key("asterisk").key("url");
     if let Some(Node { line, kind: Kind::Scalar { value, .. } }) = root.at(&url)
         && value.as_str().is_some_and(|url| url.trim_end_matches('/').ends_with("/ari"))
@@ -14,6 +17,47 @@ pub(super) fn warnings(root: &Node, report: &mut Report) {
         let hint = "leave /ari out, unless it is the prefix of http.conf";
         report.add(*line, &url, "/ari is added by offhook, so it is asked for twice", Some(hint.into()));
     }
+}
+
+/// Addresses of services whose path is not what their kind takes: some take the whole of it, others add to it.
+fn addresses(root: &Node, catalog: &Catalog, report: &mut Report) {
+    let of_providers = catalog.providers.iter().map(|row| ("providers", row.kind, &row.schema));
+    let of_services = ["stt", "llm", "voices"].into_iter().flat_map(|section| {
+        let (_, kinds) = catalog.services(section).unwrap_or_default();
+        kinds.iter().map(move |row| (section, row.kind, &row.schema))
+    });
+    for (section, kind, schema) in of_providers.chain(of_services) {
+        let place = Path::default().key(section);
+        let Some(usual) = schema.pointer("/properties/base_url/default").and_then(Value::as_str) else { continue };
+        let Some(Node { kind: Kind::Map(entries), .. }) = root.at(&place) else { continue };
+        for entry in entries {
+            let place = place.key(&entry.key).key(kind).key("base_url");
+            let Some(Node { line, kind: Kind::Scalar { value, .. } }) = root.at(&place) else { continue };
+            if let Some((message, hint)) = value.as_str().and_then(|written| wrong_path(written, usual)) {
+                report.add(*line, &place, message, Some(hint));
+            }
+        }
+    }
+}
+
+/// What is wrong with the path of an address, where the vendor's own is `usual`.
+fn wrong_path(written: &str, usual: &str) -> Option<(String, String)> {
+    /// Ends of the addresses that vendors' pages show, of kinds that add them.
+    const ADDED: [&str; 5] = ["/chat/completions", "/audio/transcriptions", "/audio/speech", "/listen", "/speak"];
+    let [path, whole] = [written, usual].map(path_of);
+    if !path.is_empty() && whole.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')) {
+        let message = format!("the path is {path}, and the whole path is wanted");
+        return Some((message, format!("as in {usual}")));
+    }
+    let added = ADDED.into_iter().find(|end| path.ends_with(end) && !whole.ends_with(end))?;
+    Some((format!("{added} is added by offhook, so it is asked for twice"), format!("leave it out, as in {usual}")))
+}
+
+/// The path of an address without its last slash.
+fn path_of(address: &str) -> &str {
+    let behind_scheme = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let until_query = behind_scheme.split(['?', '#']).next().unwrap_or_default();
+    until_query.find('/').map_or("", |at| until_query[at..].trim_end_matches('/'))
 }
 
 fn look(node: &Node, path: &Path, report: &mut Report) {

@@ -31,6 +31,28 @@ fn texts_that_are_taken_as_they_stand_and_hardly_meant_so_are_warned_of() {
 }
 
 #[test]
+fn an_address_with_half_of_its_path_or_more_than_all_of_it_is_warned_of() {
+    let of = |provider: &str, chat: &str| {
+        told(&format!(
+            "providers:\n  front: {{ openai_realtime: {{ api_key: k, base_url: \"{provider}\" }} }}\nllm:\n  chat: {{ openai_chat: {{ model: m, \
+             base_url: \"{chat}\" }} }}\ncontexts:\n  desk: {{ prompt: x, provider: front, audiosocket_id: \"0ff40001\" }}\n"
+        ))
+    };
+    for provider in ["wss://api.openai.com/v1/realtime", "ws://127.0.0.1:1", "ws://nearby/openai/realtime?a=/v1"] {
+        assert_eq!(of(provider, "http://127.0.0.1:11434/v1"), "", "{provider}");
+    }
+    let half = of("ws://127.0.0.1:1/v1/", "http://127.0.0.1:11434/v1");
+    let expected = "test.yaml:2: providers.front.openai_realtime.base_url: the path is /v1, and the whole path is wanted; as in \
+                    wss://api.openai.com/v1/realtime";
+    assert_eq!(half, expected);
+    let twice = of("wss://api.openai.com/v1/realtime", "http://127.0.0.1:11434/v1/chat/completions");
+    assert!(
+        twice.starts_with("test.yaml:4: llm.chat.openai_chat.base_url: /chat/completions is added by offhook"),
+        "{twice}"
+    );
+}
+
+#[test]
 fn what_the_parser_says_has_a_word_on_what_to_do() {
     let colon = with("    greeting: Hello: press one\n", "");
     assert!(colon.contains("test.yaml:7: this is not YAML") && colon.contains("needs quotes"), "{colon}");
