@@ -326,7 +326,7 @@ pub(super) struct Context {
     #[schemars(required)]
     pub prompt: Option<String>,
     /// What the agent says first, with `{placeholders}`. Without it the model chooses its own words.
-    /// `AI_GREETING` overrides it per call.
+    /// `AI_GREETING` overrides it per call, in which `{channel.NAME}` is empty: the dialplan writes `${NAME}`.
     pub greeting: Option<String>,
     /// Who says the greeting: `agent`, in its own voice, or `clip`, the context's `voice`, word for word
     /// and as soon as the call is answered. Without this key it is `clip` where `voice` is written, and

@@ -26,7 +26,8 @@ pub(super) struct Turns {
     /// Silence that ends the caller's turn, 200ms to 5s. Callers who pause a lot get up to twice as much, and who spells 1.6 s at the least.
     #[schemars(extend("default" = values::duration_text(TurnRules::default().end_silence)))]
     pub end_silence: Option<DurationText>,
-    /// The languages whose words for "I am listening" are known. Without this key, all of them.
+    /// The languages that callers speak: their words for "I am listening" are known, and which words end a sentence. Without this
+    /// key, all of them.
     #[schemars(length(min = 1), extend("items" = { "type": "string", "enum": Backchannels::LANGUAGES }))]
     pub languages: Option<Vec<Option<String>>>,
     /// Words and phrases of your callers that do not interrupt either, of at most four words each.

@@ -1,7 +1,7 @@
 //! Who has the turn in the calls of a context.
 
 use super::{problem::Path, raw::DurationText, raw_turns::Turns, resolve::Resolver, values};
-use crate::call::{Backchannels, TurnOwner, TurnRules};
+use crate::call::{Backchannels, SpokenLanguages, TurnOwner, TurnRules};
 use std::{sync::Arc, time::Duration};
 
 /// Shorter than any word.
@@ -21,6 +21,7 @@ impl Resolver<'_> {
             }
         }
         let languages: Option<Vec<String>> = raw.languages.map(|list| list.into_iter().flatten().collect());
+        let spoken = languages.clone().map_or(default.spoken, |languages| Arc::new(SpokenLanguages::new(languages)));
         let backchannels = match languages {
             Some(languages) => Arc::new(Backchannels::new(&languages, &own)),
             None if own.is_empty() => default.backchannels,
@@ -35,6 +36,7 @@ impl Resolver<'_> {
             min_words: raw.min_words.unwrap_or(default.min_words),
             end_silence: self.within(raw.end_silence, default.end_silence, &SILENCE, &path.key("end_silence")),
             backchannels,
+            spoken,
             interruptible: raw.interruptible.unwrap_or(default.interruptible),
             protect_greeting: raw.protect_greeting.unwrap_or(default.protect_greeting),
         }
@@ -100,6 +102,7 @@ mod tests {
             min_words: 1,
             end_silence: Duration::from_secs(1),
             backchannels: Arc::new(Backchannels::new(&["en"], &["roger that"])),
+            spoken: Arc::new(SpokenLanguages::new(vec!["en".into()])),
             interruptible: false,
             protect_greeting: true,
         };

@@ -165,6 +165,35 @@ fn an_answer_to_the_words_of_an_open_turn_ends_it_unless_the_caller_speaks_on() 
     }
 }
 
+/// Two answers that are none to the turn that is open: the caller spoke on as it began, or its words are of the turn before.
+#[test]
+fn an_answer_that_is_none_to_the_open_turn_does_not_end_it_in_a_pause() {
+    let words = |stage: &mut Stage| {
+        let text = "Good morning.".to_owned();
+        stage.agent(AgentEvent::Transcript { speaker: Speaker::Caller, text, utterance: None });
+    };
+    let mut stage = call(TOLD);
+    let before = stage.voice_ms();
+    speaks(&mut stage, 600);
+    words(&mut stage);
+    stage.starts("early").speaks("early", 100);
+    quiet(&mut stage, 300);
+    stage.speaks("early", 100);
+    assert_eq!((turns(&stage), stage.voice_ms() - before), (vec![CallerTurn::Began], 0));
+
+    let mut stage = call(TOLD);
+    let before = stage.voice_ms();
+    speaks(&mut stage, 600);
+    quiet(&mut stage, 900);
+    speaks(&mut stage, 300);
+    words(&mut stage);
+    stage.starts("first");
+    quiet(&mut stage, 300);
+    stage.speaks("first", 300);
+    let expected = vec![CallerTurn::Began, CallerTurn::Ended, CallerTurn::Began];
+    assert_eq!((turns(&stage), stage.voice_ms() - before), (expected, 0));
+}
+
 /// What still comes of an answer that was cut off is not told again.
 #[test]
 fn an_answer_that_is_interrupted_is_interrupted_once() {

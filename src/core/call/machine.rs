@@ -64,7 +64,7 @@ pub struct CallMachine {
     clock: TurnClock,
     /// Tool calls from before the answer.
     early_calls: Vec<ToolCall>,
-    /// What the agent says while the caller still hears ringing: it is heard behind the answer.
+    /// Words of the agent from before the answer; noted behind it, since they are heard then. Where nobody answers, nobody hears them.
     early_words: Vec<Note>,
     /// Is put to the caller with the answers that are due.
     question: Option<Question>,

@@ -31,6 +31,9 @@ pub use record::{Initiator, Lapse, Measure, Note, Recording, TransferTarget, Tur
 pub use rules::{CallRules, Exit, LastResort, OnFailure, Recovery};
 pub use timers::Timer;
 pub use track::Purpose;
-pub use turns::{AgentSound, Backchannels, Ears, FalseAlarm, TurnEvent, TurnOwner, TurnRules, TurnTaker, VERDICT_MAX};
+pub use turns::{
+    AgentSound, Backchannels, Ears, FalseAlarm, SpokenLanguages, TurnEvent, TurnOwner, TurnRules, TurnTaker,
+    VERDICT_MAX,
+};
 pub use usage::Usage;
 pub use words::{CallPlan, Delivery, Dialling, Handover, Input, Next, Output, Successor};

@@ -23,6 +23,7 @@ mod rules;
 mod tests;
 
 pub use backchannels::Backchannels;
+pub use ending::SpokenLanguages;
 pub use rules::{TurnOwner, TurnRules};
 
 use crate::audio::{FRAME, Format, Heard, VoiceDetector, rms_dbfs};
@@ -294,7 +295,7 @@ impl TurnTaker {
     /// finished. Each text replaces the last.
     pub fn words(&mut self, text: &str, now: Instant, out: &mut Vec<TurnEvent>) {
         if matches!(self.state, State::Caller { .. }) {
-            self.pace.hint(Ending::of(text));
+            self.pace.hint(Ending::of(text, &self.rules.spoken));
         }
         let State::Undecided(candidate) = &mut self.state else { return };
         let others = self.rules.backchannels.other_words(text);

@@ -48,12 +48,12 @@ pub(super) struct AgentCodec {
     notes: Notes,
 }
 
-/// How far the vendor has come by itself with a turn whose end it is to be told.
+/// Progress of the vendor in a turn whose end it is to be told.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Found {
     Nothing,
     Words,
-    /// It found the end, and has begun to answer.
+    /// The end, and the answer has begun.
     Answer,
 }
 
@@ -152,7 +152,7 @@ impl AgentCodec {
         match turn {
             // Whatever was passed over is a part of it.
             CallerTurn::Began => (self.end_passed_over, self.found) = (false, Found::Nothing),
-            // It would count for the next turn.
+            // The vendor is done with it: an end that is passed over is told again when the caller speaks next.
             CallerTurn::Ended if self.found == Found::Answer => {}
             CallerTurn::Ended if self.told_turns => {
                 self.end_passed_over = !self.turns.caller_speaks();
@@ -197,9 +197,7 @@ impl AgentCodec {
             "AgentStartedSpeaking" => {
                 self.turns.caller_ends(events);
                 self.cut_off = None;
-                if self.found == Found::Words {
-                    self.found = Found::Answer;
-                }
+                self.answers();
                 self.turns.begin(events);
             }
             "AgentAudioDone" => {
@@ -281,6 +279,14 @@ impl AgentCodec {
         }
     }
 
+    /// The vendor answers the words of the turn that it has told.
+    fn answers(&mut self) {
+        self.end_passed_over = false;
+        if self.found == Found::Words {
+            self.found = Found::Answer;
+        }
+    }
+
     fn calls(&mut self, functions: Vec<Function>, events: &mut Vec<AgentEvent>) {
         let ours: Vec<Function> = functions.into_iter().filter(|function| function.client_side).collect();
         if ours.is_empty() {
@@ -288,6 +294,7 @@ impl AgentCodec {
         }
         self.turns.caller_ends(events);
         self.cut_off = None;
+        self.answers();
         self.turns.begin(events);
         for Function { id, name, arguments, .. } in ours {
             if self.calls.len() >= CALLS_MAX {

@@ -42,7 +42,7 @@ pub(super) struct Response {
     pub(super) spoke: bool,
     /// Until then, bytes that cannot.
     pub(super) quiet: usize,
-    /// It began in a turn of the caller, behind words of it: the agent has found an end that it was not told.
+    /// Whether the response began in an open turn whose words the agent has told: it has found an end that it was not told.
     pub(super) finds_end: bool,
 }
 
@@ -236,10 +236,11 @@ impl CallMachine {
         self.tell("Your last answer broke off before its end. Go on where it stopped.", now, out);
     }
 
-    /// An agent that is told the turns has answered before it was told the end of this one: all that was said, if the caller is silent.
+    /// Whether this response shows that the open turn is over: the agent knows the words of the turn, and the caller is silent.
     fn finds_end(&self, response: &ResponseId) -> bool {
         let active = self.response.as_ref().filter(|active| active.id == *response);
-        self.ears.is_told_a_turn() && self.ears.may_end() && active.is_some_and(|active| active.finds_end)
+        let may_end = self.ears.is_told_a_turn() && self.ears.may_end();
+        may_end && !self.track.is_cut_off(response) && active.is_some_and(|active| active.finds_end)
     }
 
     fn has_spoken_of(&self, response: &ResponseId) -> bool {

@@ -115,7 +115,7 @@ impl Hearing {
 
     pub fn new_agent(&mut self, agent: &AgentTraits) {
         self.told = self.own_turns() && agent.takes_turns;
-        self.end_untold = false;
+        (self.end_untold, self.has_words) = (false, false);
         self.taker.agent_said("");
         self.overhears = agent.overhears;
         self.taker.trust(self.told && agent.ends_turns);
@@ -142,17 +142,17 @@ impl Hearing {
         self.told && self.turn == (Turn::Open { ours: true })
     }
 
-    /// The provider has told words of the caller.
+    /// The provider has told words of the turn that is open.
     pub fn words_came(&mut self) {
         self.has_words = true;
     }
 
-    /// The agent has heard words of the turn that it was told of: what it begins now is an answer to them.
+    /// Whether the agent knows words of the turn that it was told of: what it begins now is an answer to them.
     pub fn is_answerable(&self) -> bool {
         self.is_told_a_turn() && self.has_words
     }
 
-    /// The caller, who has the turn, is silent.
+    /// Whether the caller has been silent for 200 ms in their turn.
     pub fn may_end(&self) -> bool {
         self.taker.may_end()
     }

@@ -133,6 +133,10 @@ impl CallMachine {
             self.timers.clear(timer);
         }
         self.early_calls.clear();
+        // Nothing of them was heard, and the next agent greets.
+        if !self.has_spoken {
+            self.early_words.clear();
+        }
         self.forget_question();
         if self.handoff.is_some() && matches!(self.phase, Phase::Talking) {
             // The next context has an agent of its own, and is dialled once nobody speaks.

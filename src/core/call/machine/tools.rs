@@ -264,8 +264,11 @@ impl CallMachine {
         let hidden = unheard || speaker == Speaker::Agent && self.manners.words_hidden;
         let verdict = match speaker {
             Speaker::Caller => {
-                self.ears.words_came();
-                self.policy.caller_said(utterance, &text, now)
+                let verdict = self.policy.caller_said(utterance, &text, now);
+                if self.policy.words_are_of_this_turn() {
+                    self.ears.words_came();
+                }
+                verdict
             }
             Speaker::Agent if unheard => None,
             Speaker::Agent => {
@@ -278,10 +281,10 @@ impl CallMachine {
         if !hidden {
             let said = Note::Said { speaker, text: text.into() };
             let is_early = speaker == Speaker::Agent && matches!(self.phase, Phase::Connecting);
-            if is_early && self.early_words.len() < EARLY_WORDS_MAX {
-                self.early_words.push(said);
-            } else {
-                out.push(Output::Note(said));
+            match is_early {
+                true if self.early_words.len() < EARLY_WORDS_MAX => self.early_words.push(said),
+                true => out.push(Output::Note(Note::ActionRefused("more words before the answer than are kept"))),
+                false => out.push(Output::Note(said)),
             }
         }
         // The agent heard the words itself.

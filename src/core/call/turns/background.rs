@@ -1,6 +1,7 @@
 //! Background voices: a television, an office, a bar. They sound like speech, and are quieter than the caller.
 //!
-//! The background level is the 80th percentile of recent 100 ms blocks, and a caller has to be 3 dB louder. Blocks are
+//! The background level is the 80th percentile of recent 100 ms blocks, and a caller has to be 3 dB louder; than steady noise not, while
+//! the agent is silent. Blocks are
 //! learnt at the beginning of the call, before anybody could have spoken; when they are not louder than the background or not
 //! speech; when they are far below a known caller while the agent speaks; and when a sound goes on for longer than a caller speaks
 //! without a pause. A pause of a second behind such a sound takes that back: it was a caller, since a television does not wait for
@@ -30,6 +31,8 @@ const BEGINNING_MARGIN_DB: f32 = 6.0;
 /// Quiet blocks in a row within the first two seconds that show the sound to have been a caller's "hello?".
 const QUIET_BLOCKS: u32 = 3;
 const HELLO_BLOCKS: u32 = 20;
+/// Blocks with speech at the beginning that show others to be on the line.
+const VOICE_BLOCKS: u32 = 3;
 /// Level of two blocks of the first second that only a caller at the telephone has.
 const NEAR_DBFS: f32 = -18.0;
 const NEAR_BLOCKS: u32 = 2;
@@ -44,7 +47,7 @@ const SOFT_PAUSE_FRAMES: u32 = 10;
 /// Frames of such speech after which it may be the caller after all, who has put the telephone down: 6 s.
 const SOFT_FRAMES_MAX: u32 = 300;
 /// Level that is assumed for a caller who has not had a turn, when the length of a sound is judged. For interruptions it would be too
-/// high: a soft caller may interrupt the greeting ([`FIRST_VOWEL_DBFS`]).
+/// high, except where voices were on the line before the call: a soft caller may interrupt the greeting ([`FIRST_VOWEL_DBFS`]).
 const USUAL_CALLER_DBFS: f32 = -17.0;
 /// Distance below the caller's level at which a long sound is background after [`SOFT_BLOCKS_MAX`].
 const SOFT_DB: f32 = 6.0;
@@ -94,7 +97,7 @@ pub(super) struct Background {
     recent: VecDeque<Sound>,
     /// Level that a caller has to exceed; `None` before the first block.
     threshold: Option<f32>,
-    /// The same while the agent is silent.
+    /// Like `threshold`, while the agent is silent.
     in_silence: Option<f32>,
     /// Levels of the blocks above the threshold since the last pause.
     above: Vec<f32>,
@@ -140,8 +143,8 @@ struct Beginning {
     blocks: u32,
     /// The first frame was audible, and nothing has shown it to be a caller's.
     is_background: bool,
-    /// Voices were among it.
-    has_voices: bool,
+    /// Blocks of it with speech. One may be a mistake of the detector, which does not know the line's noise yet.
+    voices: u32,
     /// The loudest of the first blocks.
     first_dbfs: f32,
     quiet: u32,
@@ -257,7 +260,7 @@ impl Background {
         let caller_speaks = state == TurnState::Caller && self.since_loud <= HELD_IN_TURN;
         match self.threshold {
             _ if at_beginning => {
-                self.beginning.has_voices |= has_speech;
+                self.beginning.voices += u32::from(has_speech);
                 self.keep(sound);
             }
             // A caller who speaks in the first block is not the background.
@@ -363,7 +366,7 @@ enum Verdict {
 impl Beginning {
     /// Level of a caller who interrupts the greeting where others were on the line before anybody could speak: these may get louder.
     fn threshold(&self) -> Option<f32> {
-        self.has_voices.then_some(USUAL_CALLER_DBFS - SOFT_DB)
+        (self.voices >= VOICE_BLOCKS).then_some(USUAL_CALLER_DBFS - SOFT_DB)
     }
 
     fn judge(&mut self, level: f32) -> Verdict {
@@ -374,7 +377,7 @@ impl Beginning {
         self.quiet = if level > AUDIBLE_DBFS { 0 } else { self.quiet + 1 };
         self.near += u32::from(level > NEAR_DBFS && self.blocks <= BEGINNING_BLOCKS);
         if self.quiet == QUIET_BLOCKS || self.near == NEAR_BLOCKS {
-            (self.is_background, self.has_voices) = (false, false);
+            (self.is_background, self.voices) = (false, 0);
             return Verdict::Caller;
         }
         if self.blocks <= FIRST_BLOCKS {

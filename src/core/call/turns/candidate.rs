@@ -290,3 +290,20 @@ impl Candidate {
 fn is_noise(pitched: u32, voiced: u32) -> bool {
     (pitched as f32) < PITCHED_SHARE_MIN * voiced as f32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::disallowed_methods)] // A test needs some instant to count from.
+    fn on_a_noisy_line_speech_into_silence_need_not_rise_far_above_the_noise() {
+        let is_speech = |level_dbfs, floor_dbfs, state| {
+            let heard = Heard { probability: 0.9, voicing: 0.9, level_dbfs, floor_dbfs };
+            Frame::new(heard, false, state, false, Instant::now()).sounds_voiced
+        };
+        assert!(is_speech(-22.0, -25.0, TurnState::Silence));
+        assert!(!is_speech(-22.0, -25.0, TurnState::Agent), "over the agent noise may pass for speech");
+        assert!(!is_speech(-42.0, -45.0, TurnState::Silence), "a quiet line");
+    }
+}

@@ -32,13 +32,68 @@ const OPEN_WORDS: &[&str] = &[
     "von", "we're", "weil", "wenn", "y", "your", "à", "äh", "ähm", "è",
 ];
 
-/// Words that something follows as a rule, and that end a sentence now and then, or do so in another of these languages:
-/// English "an" and "with", but German "Rufen Sie mich an." and "Das nehme ich mit.". They count only without a full stop.
-const MOSTLY_OPEN_WORDS: &[&str] = &[
-    "al", "als", "an", "are", "at", "avec", "da", "das", "dat", "der", "die", "do", "du", "een", "ein", "eine", "er",
-    "es", "est", "for", "from", "het", "i", "il", "is", "ist", "je", "la", "le", "los", "maar", "mein", "meine", "met",
-    "meu", "mia", "minha", "mio", "mit", "mon", "naar", "of", "oder", "perché", "pour", "si", "sur", "to", "um", "uma",
-    "un", "una", "une", "van", "voor", "votre", "was", "with", "é",
+/// Words that something follows as a rule, each with the languages in which sentences end with it now and then: English "with", and
+/// "an", which English never ends with, but German does in "Rufen Sie mich an.".
+const MOSTLY_OPEN_WORDS: &[(&str, &[&str])] = &[
+    ("al", &["nl"]),
+    ("als", &[]),
+    ("an", &["de"]),
+    ("are", &["en"]),
+    ("at", &["en"]),
+    ("avec", &["fr"]),
+    ("da", &["de"]),
+    ("das", &["de"]),
+    ("dat", &["nl"]),
+    ("der", &["de"]),
+    ("die", &["de", "nl"]),
+    ("do", &["en"]),
+    ("du", &["de"]),
+    ("een", &["nl"]),
+    ("ein", &["de"]),
+    ("eine", &["de"]),
+    ("er", &["de", "nl"]),
+    ("es", &["de", "es"]),
+    ("est", &["fr"]),
+    ("for", &["en"]),
+    ("from", &["en"]),
+    ("het", &["nl"]),
+    ("i", &["en"]),
+    ("il", &["fr"]),
+    ("is", &["en", "nl"]),
+    ("ist", &["de"]),
+    ("je", &["nl"]),
+    ("la", &["fr"]),
+    ("le", &["fr"]),
+    ("los", &["de"]),
+    ("maar", &["nl"]),
+    ("mein", &["de"]),
+    ("meine", &["de"]),
+    ("met", &["nl"]),
+    ("meu", &["pt"]),
+    ("mia", &["it"]),
+    ("minha", &["pt"]),
+    ("mio", &["it"]),
+    ("mit", &["de"]),
+    ("mon", &[]),
+    ("naar", &["nl"]),
+    ("oder", &["de"]),
+    ("of", &["en"]),
+    ("perché", &["it"]),
+    ("pour", &["fr"]),
+    ("si", &["es", "fr"]),
+    ("sur", &["fr"]),
+    ("to", &["en"]),
+    ("um", &["de"]),
+    ("uma", &["pt"]),
+    ("un", &["fr"]),
+    ("una", &["es", "it"]),
+    ("une", &["fr"]),
+    ("van", &["nl"]),
+    ("voor", &["nl"]),
+    ("votre", &[]),
+    ("was", &["de", "en"]),
+    ("with", &["en"]),
+    ("é", &["pt"]),
 ];
 
 /// Alone they hold the turn, also with the full stop of a recogniser that writes one behind everything.
@@ -60,8 +115,24 @@ const QUESTIONS: &[char] = &['?', '!', '？', '！', '؟'];
 /// Signs behind which a sentence goes on.
 const GOES_ON: &[char] = &[',', ';', ':', '-', '–', '—', '…', '،', '؛', '，', '、'];
 
+/// Languages in which callers speak, as far as the context tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SpokenLanguages(Option<Vec<String>>);
+
+impl SpokenLanguages {
+    pub const fn new(languages: Vec<String>) -> Self {
+        Self(Some(languages))
+    }
+
+    /// Tells whether something follows on a word of [`MOSTLY_OPEN_WORDS`] that ends sentences in these languages. Where nobody says which are
+    /// spoken, the full stop of a recogniser decides.
+    fn holds(&self, ends_in: &[&str], stopped: bool) -> bool {
+        self.0.as_ref().map_or(!stopped, |spoken| !spoken.iter().any(|language| ends_in.contains(&&**language)))
+    }
+}
+
 impl Ending {
-    pub fn of(text: &str) -> Self {
+    pub fn of(text: &str, spoken: &SpokenLanguages) -> Self {
         let text = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '”' | '“' | '»' | ')'));
         let words: Vec<String> = text.split_whitespace().map(bare).filter(|word| !word.is_empty()).collect();
         let (Some(mark), Some(last)) = (text.chars().next_back(), words.last()) else { return Self::Unknown };
@@ -83,7 +154,9 @@ impl Ending {
             return Self::Finished;
         }
         let stopped = FULL_STOPS.contains(&mark);
-        let open = OPEN_WORDS.contains(&&**last) || (!stopped && MOSTLY_OPEN_WORDS.contains(&&**last));
+        let mostly_open = MOSTLY_OPEN_WORDS.iter().find(|(word, _)| word == last);
+        let open =
+            OPEN_WORDS.contains(&&**last) || mostly_open.is_some_and(|(_, ends_in)| spoken.holds(ends_in, stopped));
         if open || last.ends_with('\'') { Self::Open } else { Self::Whole }
     }
 }
@@ -98,9 +171,10 @@ fn bare(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::turns::Backchannels;
 
     pub(super) fn all_are(ending: Ending, texts: &[&str]) {
-        texts.iter().for_each(|text| assert_eq!(Ending::of(text), ending, "{text:?}"));
+        texts.iter().for_each(|text| assert_eq!(Ending::of(text, &SpokenLanguages::default()), ending, "{text:?}"));
     }
 
     #[test]
@@ -140,9 +214,30 @@ mod tests {
             "That is the man I spoke with",
             "Je viens avec",
         ] {
-            assert_eq!(Ending::of(text), Ending::Open, "{text}");
-            assert_eq!(Ending::of(&format!("{text}.")), Ending::Whole, "{text}.");
+            assert_eq!(Ending::of(text, &SpokenLanguages::default()), Ending::Open, "{text}");
+            assert_eq!(Ending::of(&format!("{text}."), &SpokenLanguages::default()), Ending::Whole, "{text}.");
         }
+    }
+
+    #[test]
+    fn the_languages_of_the_context_decide_whether_a_word_ends_sentences() {
+        let [german, english] = ["de", "en"].map(|language| SpokenLanguages::new(vec![language.to_owned()]));
+        let both = SpokenLanguages::new(vec!["en".to_owned(), "de".to_owned()]);
+        for (text, of_german, of_english) in [
+            ("Rufen Sie mich bitte an", Ending::Whole, Ending::Open),
+            ("That is the man I spoke with", Ending::Open, Ending::Whole),
+            ("I would like to book the", Ending::Open, Ending::Open),
+        ] {
+            for text in [text.to_owned(), format!("{text}.")] {
+                assert_eq!(Ending::of(&text, &german), of_german, "{text}");
+                assert_eq!(Ending::of(&text, &english), of_english, "{text}");
+            }
+        }
+        assert_eq!(Ending::of("Rufen Sie mich bitte an", &both), Ending::Whole);
+        let known = |(word, ends_in): &(&str, &[&str])| {
+            ends_in.iter().all(|language| Backchannels::LANGUAGES.contains(language)) && !OPEN_WORDS.contains(word)
+        };
+        assert!(MOSTLY_OPEN_WORDS.iter().all(known));
     }
 
     #[test]

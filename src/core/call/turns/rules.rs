@@ -1,6 +1,6 @@
 //! What an admin says about turns.
 
-use super::Backchannels;
+use super::{Backchannels, SpokenLanguages};
 use std::{sync::Arc, time::Duration};
 
 /// What the context says about turns.
@@ -16,6 +16,8 @@ pub struct TurnRules {
     pub end_silence: Duration,
     /// Words that are no interruption.
     pub backchannels: Arc<Backchannels>,
+    /// Languages of the callers: in which of them a word may end a sentence.
+    pub spoken: Arc<SpokenLanguages>,
     /// `false`: the agent cannot be interrupted by voice at all.
     pub interruptible: bool,
     /// The greeting is heard to its end.
@@ -39,6 +41,7 @@ impl Default for TurnRules {
             min_words: 2,
             end_silence: Duration::from_millis(600),
             backchannels: Arc::default(),
+            spoken: Arc::default(),
             interruptible: true,
             protect_greeting: false,
         }

@@ -47,7 +47,7 @@ impl CallPolicy {
             arguments: candidate.arguments.keys().map(hidden).collect(),
             recommended: match approval {
                 Some(Approval::Caller) => Route::Accept,
-                _ if self.needs_yes(spec) => Route::Ask,
+                _ if spec.requires_confirmation => Route::Ask,
                 _ if spec.access == Category::Unknown => Route::Defer,
                 _ => Route::Accept,
             },

@@ -3,9 +3,9 @@
 use super::{AnswerLimits, CONFIRMATION_TOKEN, CallPolicy};
 use crate::{
     gate::Category,
-    tool::{SideEffects, ToolCall, ToolSpec, canonical},
+    tool::{Executor, Failure, SideEffects, ToolCall, ToolError, ToolSpec, canonical},
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 
 /// Calls that are remembered: as many as may run at a time.
@@ -69,9 +69,10 @@ impl Earlier {
         self.inherited.is_empty()
     }
 
-    /// Keys of the runs of this tool that sessions before this one began.
-    pub fn of(&self, tool: &str) -> impl Iterator<Item = &str> {
-        self.inherited.iter().filter(move |ran| ran.tool == tool).map(|ran| ran.key.as_str())
+    /// Keys of the runs of this tool that sessions before this one began, as long as the caller has said nothing since.
+    pub fn of(&self, tool: &str, turn: u64) -> impl Iterator<Item = &str> {
+        let inherited = if turn > self.changed_in { None } else { Some(self.inherited.iter()) };
+        inherited.into_iter().flatten().filter(move |ran| ran.tool == tool).map(|ran| ran.key.as_str())
     }
 
     /// The key of the run that a session before this one began.
@@ -103,11 +104,17 @@ impl CallPolicy {
         self.earlier.answered(self.turns.number(), |key| self.replay.is_in_flight(key));
     }
 
-    /// Whether the caller has to say yes to each call: the operator wants that, or this one may be one of a lost session in other words,
-    /// whose effect would come twice.
-    pub(super) fn needs_yes(&self, spec: &ToolSpec) -> bool {
+    /// Why a tool that writes elsewhere does not run yet: the model of a lost session has called it, and this call may be the same thing in
+    /// other words, whose effect would come twice.
+    pub(super) fn may_be_repeated(&self, spec: &ToolSpec) -> Option<Failure> {
         let writes = spec.access == Category::Write && spec.side_effects == SideEffects::Writes;
-        spec.requires_confirmation || (writes && self.earlier.of(&spec.name).any(|key| self.replay.knows(key)))
+        let elsewhere = writes && (spec.sends || spec.executor != Executor::BuiltIn);
+        let known = elsewhere && self.earlier.of(&spec.name, self.turns.number()).any(|key| self.replay.knows(key));
+        known.then(|| {
+            let message = "This tool was called before the connection to you was interrupted, and has done or may still do what the caller \
+                           wanted. Tell the caller so, and call it again only if they want more after that.";
+            Failure { details: json!({ "reason": "called_before" }), ..Failure::new(ToolError::Refused, message) }
+        })
     }
 
     /// The key of the same call of a session that was lost, if what became of it is known or to come.

@@ -419,6 +419,11 @@ impl CallPolicy {
             let Candidate { call, audit, .. } = candidate;
             return self.stop(id, call, audit, (failure, Vec::new()));
         }
+        if let Some(failure) = self.may_be_repeated(spec) {
+            self.loops.count(&self.turns.id(), &spec.name, &candidate.arguments);
+            let Candidate { call, audit, .. } = candidate;
+            return self.stop(id, call, audit, (failure.into(), Vec::new()));
+        }
         let digest = canonical::arguments_digest(&candidate.arguments);
         let token =
             candidate.token.as_deref().map(|token| self.confirmations.spend(token, &spec.name, digest, candidate.now));
@@ -432,7 +437,7 @@ impl CallPolicy {
         }
         let approval = match token {
             Some(Token::Granted) => Some(Approval::Caller),
-            _ if spec.standing_approval && !self.needs_yes(spec) => Some(Approval::Standing),
+            _ if spec.standing_approval && !spec.requires_confirmation => Some(Approval::Standing),
             _ => None,
         };
         let decision = self.ask_gate(&candidate, approval);
@@ -441,7 +446,7 @@ impl CallPolicy {
         candidate.audit.hard_blockers = decision.hard_blockers().iter().map(ToString::to_string).collect();
         let identified = self.authority.state() >= spec.requires_authorization;
         // A gate that decides alone is asked before the tool runs.
-        let unasked = self.needs_yes(spec) && approval != Some(Approval::Caller);
+        let unasked = spec.requires_confirmation && approval != Some(Approval::Caller);
         let left_to_another = self.rules.remote_gate == RemoteUse::Alone && !unasked;
         if identified && (decision.executes() || left_to_another) {
             return self.approve(id, candidate, approval, key, now);

@@ -3,6 +3,7 @@
 //! Transcripts come late: the words of the turn in which a question was provoked may arrive after
 //! the question. They are no answer to it.
 
+use super::CallPolicy;
 use std::{
     collections::VecDeque,
     sync::Arc,
@@ -18,6 +19,7 @@ const TRANSCRIPT_MAX: Duration = Duration::from_secs(8);
 pub struct Turns {
     number: u64,
     awaited: VecDeque<Utterance>,
+    latest_words: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -70,15 +72,16 @@ impl Turns {
     /// The turn that a transcript belongs to; `None` if that cannot be told.
     pub fn transcribed(&mut self, id: Option<&str>, now: Instant) -> Option<u64> {
         self.forget(now);
-        let at = match id {
-            Some(id) => {
-                let named = self.awaited.iter().position(|utterance| utterance.id.as_deref() == Some(id));
-                named.or_else(|| self.first_unnamed())?
-            }
-            // Transcripts come in the order of the utterances.
-            None => self.first_unnamed()?,
-        };
-        self.awaited.remove(at).map(|utterance| utterance.turn)
+        let named = |utterance: &Utterance| id.is_some() && utterance.id.as_deref() == id;
+        // Transcripts without an id come in the order of the utterances.
+        let at = self.awaited.iter().position(named).or_else(|| self.first_unnamed());
+        self.latest_words = at.and_then(|at| self.awaited.remove(at)).map(|utterance| utterance.turn);
+        self.latest_words
+    }
+
+    /// The turn of the latest transcript.
+    pub const fn latest_words(&self) -> Option<u64> {
+        self.latest_words
     }
 
     fn first_unnamed(&self) -> Option<usize> {
@@ -104,6 +107,13 @@ impl Turns {
     fn forget(&mut self, now: Instant) {
         let late = |since: Instant| now.saturating_duration_since(since) > TRANSCRIPT_MAX;
         self.awaited.retain(|utterance| utterance.stopped.is_none_or(|stopped| !late(stopped)));
+    }
+}
+
+impl CallPolicy {
+    /// Whether the latest words of the caller are of the turn that counts now, as far as that can be told.
+    pub fn words_are_of_this_turn(&self) -> bool {
+        self.turns.latest_words() == Some(self.turns.number())
     }
 }
 

@@ -208,6 +208,14 @@ fn a_television_that_was_on_before_the_call_and_gets_louder_stops_no_greeting() 
     assert!(scene.hears(Speaking, "A", SECOND).told().contains("interrupted"), "a caller at -20 dBFS");
 }
 
+/// The detector takes a frame of noise for speech before it knows the line.
+#[test]
+fn one_frame_of_noise_that_passes_for_speech_makes_nobody_harder_to_hear() {
+    let mut scene = beside_a_television();
+    scene.hears(Silent, "x", 6).hears(Silent, "s", 1).hears(Silent, "x", 43).hears(Speaking, "x", SECOND);
+    assert!(scene.hears(Speaking, "H", SECOND).told().contains("interrupted"), "a caller at -27 dBFS");
+}
+
 #[test]
 fn a_soft_caller_may_interrupt_the_greeting() {
     let mut scene = Scene::new();

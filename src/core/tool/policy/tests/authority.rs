@@ -208,7 +208,7 @@ fn digits_take_the_place_of_their_handle_where_it_is_declared() {
     let call = desk.runs("a", "charge", &json!({ "card": handle, "note": handle }).to_string());
     assert_eq!(call.arguments()["card"], "4111222233334444");
     assert_eq!(call.arguments()["note"], handle, "not declared");
-    assert!(!format!("{call:?}").contains("4111222233334444"));
+    assert!(!format!("{call:?}").contains("41112222"));
     let answer = desk.answered("b", "charge", r#"{"card":"secure-digits-9"}"#);
     assert_eq!(answer.error, Some(ToolError::Validation), "a handle that was never given");
     let short = desk.policy.keep_secret("4711".to_owned().into());

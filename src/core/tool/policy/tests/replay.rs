@@ -1,6 +1,7 @@
 //! Step 2: what is sent again does not happen again.
 
 use super::*;
+use crate::tool::Executor;
 
 const X: &str = r#"{"query":"x"}"#;
 
@@ -248,18 +249,22 @@ fn what_still_runs_is_joined_however_much_was_said_since() {
 
 /// The model of the next session words a note anew that the last one has posted, as far as anybody knows.
 #[test]
-fn another_session_that_writes_something_else_with_the_tool_asks_the_caller_first() {
-    let standing = ToolSpec { standing_approval: true, ..book() };
-    let mut desk = Desk::with([standing], PolicyRules::default(), Opening { caller_known: true, ..Opening::default() });
-    let first = desk.runs("provider-1", "book", TABLE);
-    desk.policy.change_sessions(AnswerLimits::default());
+fn another_session_writes_nothing_else_with_the_tool_before_the_caller_has_spoken() {
+    let posts = ToolSpec { standing_approval: true, executor: Executor::Declarative, ..book() };
     let other = r#"{"day":"Friday evening","people":4}"#;
-    assert_eq!(desk.refused("another-1", "book", other), ToolError::ConfirmationRequired);
-    desk.policy_settle(first.id(), found());
-    assert_eq!(desk.refused("another-2", "book", other), ToolError::ConfirmationRequired, "its result is not told yet");
-    desk.caller("once more, in the evening");
-    desk.policy.agent_answered();
-    desk.runs("another-3", "book", other);
+    for (spec, refused) in [(posts, true), (ToolSpec { standing_approval: true, ..book() }, false)] {
+        let opening = Opening { caller_known: true, ..Opening::default() };
+        let mut desk = Desk::with([spec], PolicyRules::default(), opening);
+        let first = desk.runs("provider-1", "book", TABLE);
+        desk.policy.change_sessions(AnswerLimits::default());
+        if refused {
+            assert_eq!(desk.refused("another-1", "book", other), ToolError::Refused);
+            desk.policy_settle(first.id(), found());
+            assert_eq!(desk.refused("another-2", "book", other), ToolError::Refused, "its result is not told yet");
+            desk.caller("once more, in the evening");
+        }
+        desk.runs("another-3", "book", other);
+    }
 }
 
 /// Providers count their calls anew in each session.
