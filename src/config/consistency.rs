@@ -135,6 +135,9 @@ fn slips(text: &str) -> Vec<(&str, &'static str)> {
     strange.filter_map(|inside| Some((inside, nearest(&inside.trim().to_lowercase(), &known)?))).collect()
 }
 
+/// Channel variables with secrets, besides PINs.
+const PRIVATE_VARIABLES: [&str; 2] = ["AI_USER", "AI_AUTHORIZATION"];
+
 struct Check<'a> {
     config: &'a Config,
     root: &'a Node,
@@ -167,15 +170,16 @@ impl Check<'_> {
     fn variables_of_prompts(&mut self) {
         let config = self.config;
         let contexts = config.contexts.values();
-        let pins: Vec<&str> =
-            contexts.clone().filter_map(|context| context.policy.identify.pin_variable.as_deref()).collect();
+        let pins = contexts.clone().filter_map(|context| context.policy.identify.pin_variable.as_deref());
+        let private: Vec<&str> = pins.chain(PRIVATE_VARIABLES).collect();
         for context in contexts {
             for (key, text) in [("prompt", Some(&*context.prompt)), ("greeting", context.greeting.as_deref())] {
                 let path = Path::default().key("contexts").key(&context.name).key(key);
-                if let Some(pin) = text.into_iter().flat_map(prompt::channel_variables).find(|name| pins.contains(name))
+                if let Some(pin) =
+                    text.into_iter().flat_map(prompt::channel_variables).find(|name| private.contains(name))
                 {
-                    let message = format!("{{channel.{pin}}} is a PIN, which the model must not know");
-                    self.problem(&path, message, "let the tool verify_pin compare it");
+                    let message = format!("{{channel.{pin}}} is for tools and the policy, and no model may know it");
+                    self.problem(&path, message, "take it out; the tool verify_pin compares a PIN");
                 }
             }
         }

@@ -75,7 +75,7 @@ pub const VARIABLES: [Variable; 9] = [
     },
 ];
 
-/// What stands before the name of a channel variable, as in `{channel.AMDSTATUS}`.
+/// Prefix of channel variables, as in `{channel.AMDSTATUS}`.
 const CHANNEL: &str = "channel.";
 /// Channel variables in the prompts and greetings of one file: each is a question to Asterisk before a call is answered.
 pub const CHANNEL_VARIABLES_MAX: usize = 32;
@@ -85,7 +85,7 @@ const NAME_CHARS_MAX: usize = 80;
 /// caller's telephone system sends, so it must not have room for instructions.
 const VALUE_CHARS_MAX: usize = 128;
 
-/// Which value a placeholder stands for.
+/// Value that a placeholder stands for.
 enum Placeholder<'a> {
     Fact(&'static Variable),
     Channel(&'a str),

@@ -46,10 +46,12 @@ pub fn schema(catalog: &Catalog) -> Value {
 pub fn mcp_server_schema() -> Value {
     let mut server = inlined::<Server>();
     allow_variables(&mut server);
+    server["title"] = "an entry of mcp.servers".into();
     let one = |transport: &str, required: &[&str], others: &[&str]| {
         let mut properties: Map<String, Value> =
             others.iter().map(|key| ((*key).into(), json!({ "not": {} }))).collect();
-        properties.insert("transport".into(), json!({ "enum": [transport] }));
+        let variable = json!({ "type": "string", "pattern": "\\$\\{[A-Za-z_]" });
+        properties.insert("transport".into(), json!({ "anyOf": [{ "enum": [transport] }, variable] }));
         json!({ "required": required, "properties": properties })
     };
     let (of_stdio, of_http) = (["command", "cwd", "env"], ["url", "headers", "bearer_token"]);

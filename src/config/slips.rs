@@ -40,7 +40,7 @@ fn addresses(root: &Node, catalog: &Catalog, report: &mut Report) {
     }
 }
 
-/// What is wrong with the path of an address, where the vendor's own is `usual`.
+/// Mistake in the path of an address, and its remedy; `usual` is the vendor's own address.
 fn wrong_path(written: &str, usual: &str) -> Option<(String, String)> {
     /// Ends of the addresses that vendors' pages show, of kinds that add them.
     const ADDED: [&str; 5] = ["/chat/completions", "/audio/transcriptions", "/audio/speech", "/listen", "/speak"];
@@ -49,7 +49,12 @@ fn wrong_path(written: &str, usual: &str) -> Option<(String, String)> {
         let message = format!("the path is {path}, and the whole path is wanted");
         return Some((message, format!("as in {usual}")));
     }
-    let added = ADDED.into_iter().find(|end| path.ends_with(end) && !whole.ends_with(end))?;
+    // Where the vendor's own path is longer, it is whole, and nothing is added.
+    let added = match whole {
+        "" => ADDED.into_iter().chain(["/v1"]).find(|end| path.ends_with(end))?,
+        "/v1" => ADDED.into_iter().find(|end| path.ends_with(end))?,
+        _ => return None,
+    };
     Some((format!("{added} is added by offhook, so it is asked for twice"), format!("leave it out, as in {usual}")))
 }
 

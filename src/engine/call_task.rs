@@ -357,6 +357,7 @@ impl CallTask<'_> {
                 self.facts.set_caller(party);
                 // A PIN, and what the dialplan said of the caller, are the former party's.
                 self.variables = Redacted::default();
+                self.facts.variables = Redacted::default();
             }
             Note::PartyKnown(party) => self.facts.set_caller(party),
             Note::Held(true) => info!("the caller has the call on hold; the agent waits"),

@@ -39,7 +39,12 @@ use crate::{
     wall_clock,
 };
 use futures_util::{FutureExt as _, future::join_all};
-use std::{collections::BTreeMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::Duration,
+};
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
@@ -301,8 +306,8 @@ async fn variables(ari: &Ari, arrival: &Arrival, config: &Config) -> BTreeMap<St
     // What `channelvars` in ari.conf sends along need not be asked for.
     let mut known = arrival.variables.reveal().clone();
     let chosen = opening::variables(config);
-    let names = VARIABLES.into_iter().chain(chosen.iter().map(String::as_str));
-    let unknown: Vec<&str> = names.filter(|name| !known.contains_key(*name)).collect();
+    let names: BTreeSet<&str> = VARIABLES.into_iter().chain(chosen.iter().map(String::as_str)).collect();
+    let unknown: Vec<&str> = names.into_iter().filter(|name| !known.contains_key(*name)).collect();
     known.extend(ari.client.variables(arrival.registration.caller(), &unknown).await);
     known
 }
@@ -400,7 +405,11 @@ async fn live(
     let _ = begun.map(|begun| begun.send(()));
     let _counted = shared.metrics.call_started();
     let toolbox = generation.toolbox(&facts.context, transfers).offered_under(facts.residency);
-    let greeting = granted.greeting.as_deref().map(|greeting| prompt::fill(greeting, &facts));
+    let greeting = granted.greeting.as_deref().map(|greeting| match &granted.context.greeting {
+        Some(own) if own == greeting => prompt::fill(greeting, &facts),
+        // The dialplan's own, which may hold the caller's name: that names no variables.
+        _ => prompt::fill(greeting, &CallFacts { variables: Redacted::default(), ..facts.clone() }),
+    });
     let traits = granted.provider.traits();
     let identify = &granted.context.policy.identify;
     let mut opening = opening::opening(&facts, traits, identify, &told);

@@ -197,15 +197,18 @@ impl Options {
         let answer = match ask.messages.last() {
             Some(Message::Result { call_id, output }) => self.result(ask, call_id, output).map_or_else(otherwise, text),
             _ if pressed.is_some() => Vec::new(),
-            Some(Message::Caller(said)) => {
-                let said = words(said);
-                let meant = self.entries.iter().find(|entry| confidence(&entry.hears, &said) >= self.confidence_min);
-                meant.map_or_else(otherwise, Entry::reply)
-            }
-            Some(Message::System(_) | Message::Agent { .. }) | None => otherwise(),
+            _ => self.meant(&ask.messages).map_or_else(otherwise, Entry::reply),
         };
         let pause = (!answer.is_empty() && pressed.is_some()).then(|| Piece::Text(" ".into()));
         answer.into_iter().chain(pause).chain(pressed.map(Entry::reply).unwrap_or_default()).collect()
+    }
+
+    /// What the caller's newest words since the agent spoke mean. A note of the telephone system may stand behind them.
+    fn meant(&self, messages: &[Message]) -> Option<&Entry> {
+        let mut since = messages.iter().rev().take_while(|message| !matches!(message, Message::Agent { .. }));
+        let said =
+            since.find_map(|message| if let Message::Caller(said) = message { Some(words(said)) } else { None })?;
+        self.entries.iter().find(|entry| confidence(&entry.hears, &said) >= self.confidence_min)
     }
 
     /// The newest key since the agent spoke. It counts whatever was heard beside it: words may be misheard, and the sound
@@ -355,6 +358,20 @@ mod tests {
         assert_eq!(hears("What is the weather?").await, ["One moment.", r#"atis {"icao":"KSFO"}"#]);
         let key = Message::System(crate::call::key_note('0'));
         assert_eq!(answer(vec![key], None).await, [r#"transfer {"destination":"office"}"#]);
+    }
+
+    /// As when it takes over from an agent that was lost before it answered.
+    #[tokio::test]
+    async fn words_with_a_note_of_the_telephone_system_behind_them_are_answered() {
+        let note = || Message::System("The connection to you was interrupted. Go on.".into());
+        let caller = || Message::Caller("when are you open".into());
+        let agent = || Message::Agent { text: "Hello.".into(), calls: Vec::new() };
+        for (told, said) in [
+            (vec![agent(), caller(), note()], "From nine to five."),
+            (vec![caller(), agent(), note()], "Say opening hours, or press 1."),
+        ] {
+            assert_eq!(answer(told.clone(), None).await, [said], "{told:?}");
+        }
     }
 
     /// What `config/neural.yaml` answers to free words, up to the end of its first sentence; a tool by its name.

@@ -232,9 +232,12 @@ fn an_entry_of_one_transport_has_no_key_of_the_other() {
         server.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         server
     };
-    for server in
-        [json!({ "command": ["sh"], "env": { "A": "b" } }), http(json!({})), http(json!({ "bearer_token": "${T}" }))]
-    {
+    for server in [
+        json!({ "command": ["sh"], "env": { "A": "b" } }),
+        json!({ "command": ["sh"], "transport": "${WAY:-stdio}" }),
+        http(json!({})),
+        http(json!({ "bearer_token": "${T}" })),
+    ] {
         assert!(schema.is_valid(&server), "{server}");
         let text = format!("{SMALL}mcp: {{ servers: {{ tools: {server} }} }}\n");
         assert_eq!(problems(&text.replace("${T}", "t")), "none", "{server}");
@@ -242,6 +245,7 @@ fn an_entry_of_one_transport_has_no_key_of_the_other() {
     for server in [
         json!({}),
         json!({ "transport": "http" }),
+        json!({ "url": "https://a.example/" }),
         json!({ "command": ["sh"], "url": "https://a.example/" }),
         http(json!({ "cwd": "x" })),
     ] {

@@ -390,14 +390,17 @@ fn a_placeholder_that_is_nearly_one_is_warned_of_and_stays() {
 }
 
 #[test]
-fn a_prompt_names_no_pin_and_no_hundred_channel_variables() {
+fn a_prompt_names_no_secret_and_no_hundred_channel_variables() {
     let problems = |prompt: &str| {
-        let text =
-            SMALL.replace("Be kind.", &format!("'{prompt}'\n    policy: {{ identify: {{ pin_variable: PIN }} }}"));
-        problems(&text)
+        let others =
+            "provider: front\n    policy: { identify: { pin_variable: PIN } }\n  other:\n    prompt: x\n    greeting:";
+        problems(&SMALL.replace("Be kind.", &format!("x\n    {others} '{prompt}'")))
     };
-    let pin = problems("Hi {channel.ACCOUNT}, {channel.PIN}");
-    assert!(pin.contains("contexts.desk.prompt: {channel.PIN} is a PIN") && pin.contains("verify_pin"), "{pin}");
+    assert_eq!(problems("Hi {channel.ACCOUNT}"), "none");
+    for secret in ["PIN", "AI_USER", "AI_AUTHORIZATION"] {
+        let told = problems(&format!("Hi {{channel.ACCOUNT}}, {{channel.{secret}}}"));
+        assert!(told.contains(&format!("contexts.other.greeting: {{channel.{secret}}} is for tools")), "{told}");
+    }
     let many: String = (0..33).map(|number| format!("{{channel.V{number}}}")).collect();
     let many = problems(&many);
     assert!(many.contains("33 channel variables; 32 at most"), "{many}");

@@ -45,6 +45,9 @@ fn an_address_with_half_of_its_path_or_more_than_all_of_it_is_warned_of() {
     let expected = "test.yaml:2: providers.front.openai_realtime.base_url: the path is /v1, and the whole path is wanted; as in \
                     wss://api.openai.com/v1/realtime";
     assert_eq!(half, expected);
+    assert_eq!(of("wss://nearby/listen", "http://127.0.0.1:11434/v1"), "", "this kind adds nothing");
+    let voice = "voices: { lab: { elevenlabs_speech: { api_key: k, voice: v, base_url: \"https://api.elevenlabs.io/v1\" } } }\n";
+    assert!(with("", voice).contains("/v1 is added by offhook"), "{}", with("", voice));
     let twice = of("wss://api.openai.com/v1/realtime", "http://127.0.0.1:11434/v1/chat/completions");
     assert!(
         twice.starts_with("test.yaml:4: llm.chat.openai_chat.base_url: /chat/completions is added by offhook"),
