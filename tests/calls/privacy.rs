@@ -23,7 +23,7 @@ const DIALLED: &str = "493012345";
 const CALLERS_WORDS: &str = "my secret is a purple elephant";
 /// The words of every answer.
 const AGENTS_WORDS: &str = "A tone.";
-/// Longer than what a time of day or an identifier has by chance.
+/// Keys of the caller, too many to stand in a log by chance.
 const KEYS: &str = "47110815";
 
 const DIALPLAN: &str = "

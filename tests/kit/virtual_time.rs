@@ -56,7 +56,7 @@ use std::{
     panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind},
     process::{self, Command, Output, Stdio},
     sync::{
-        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
         mpsc,
     },
@@ -208,6 +208,31 @@ impl Scene {
     }
 }
 
+/// Scenes that are played at a time, however many threads the tests have: a machine has ports for 30 engines.
+const AT_ONCE: usize = 24;
+static PLAYED: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+
+/// One of the places for scenes, until it is dropped.
+struct Place;
+
+impl Place {
+    fn wait_for() -> Self {
+        let (played, left) = &PLAYED;
+        let played = played.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut played = left.wait_while(played, |played| *played >= AT_ONCE).unwrap_or_else(PoisonError::into_inner);
+        *played += 1;
+        Self
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let (played, left) = &PLAYED;
+        *played.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        left.notify_one();
+    }
+}
+
 /// Plays a scene to its end on a paused clock, on this thread.
 pub fn run<S: FnOnce() -> F, F: Future<Output = ()>>(scene: S) {
     run_within(Limits::default(), scene);
@@ -217,6 +242,7 @@ pub fn run<S: FnOnce() -> F, F: Future<Output = ()>>(scene: S) {
 pub fn run_within<S: FnOnce() -> F, F: Future<Output = ()>>(limits: Limits, scene: S) {
     // Only the first in a test program can succeed.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    let _place = Place::wait_for();
     LazyLock::force(&WATCHED);
     LazyLock::force(&PROGRAMS);
     LazyLock::force(&MOMENT);

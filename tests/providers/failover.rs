@@ -49,7 +49,7 @@ pub async fn converse(caller: &Caller, hz: f64) {
     caller.hears_from(said.end, hz, ms(700)).await;
 }
 
-/// A quarter of an hour of sessions that each last 15 s.
+/// Sessions of a quarter of an hour, at 15 s each. Here each is lost after one answer.
 const SESSIONS: usize = 60;
 
 const CALLERS_WORDS: &str = "When are you open, please?";

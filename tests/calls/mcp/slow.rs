@@ -15,7 +15,7 @@ fn defaults() -> String {
 /// The one line that is heard, from its begin to its end: a busy machine may hold up the audio of a real call in the middle of it.
 fn line(heard: &Sound) -> Span {
     let spans = heard.spans_of(LINE_HZ);
-    let [first, .., last] = spans[..] else { return spans[0] };
+    let (Some(first), Some(last)) = (spans.first(), spans.last()) else { panic!("no line: {:?}", heard.loud_spans()) };
     Span { begin: first.begin, end: last.end }
 }
 

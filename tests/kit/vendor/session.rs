@@ -1,7 +1,8 @@
 //! One session of any vendor: the scenario on one side, a dialect on the other.
 
 use super::{Asides, Call, Dialect, Heard, LATE_HZ, Opening, Order, Saying, Seen, SetUp, Shared, ear::Ear};
-use crate::kit::{audio::encoded_tone, own_net};
+use crate::kit::{audio::encoded_tone, own_net, virtual_time::holding};
+use bytes::Bytes;
 use futures_util::{
     SinkExt as _, StreamExt as _,
     stream::{SplitSink, SplitStream},
@@ -14,7 +15,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{
     io::AsyncWriteExt as _,
     net::TcpStream,
-    sync::mpsc,
+    sync::{mpsc, oneshot},
     time::{Instant, sleep, sleep_until},
 };
 use tokio_tungstenite::{
@@ -121,6 +122,8 @@ struct Session<D> {
     heard_at: Instant,
     /// Answers to what was wanted beside the conversation.
     held: Vec<Message>,
+    /// Holds the clock until the engine has read a message that no socket takes at once: on a busy machine it would run meanwhile.
+    unread: Option<oneshot::Sender<()>>,
     mute: bool,
     thinks: bool,
     closed: bool,
@@ -157,6 +160,7 @@ impl<D: Dialect> Session<D> {
             ear: Ear::new(),
             heard_at: Instant::now(),
             held: Vec::new(),
+            unread: None,
             mute: false,
             thinks: false,
             closed: false,
@@ -187,7 +191,8 @@ impl<D: Dialect> Session<D> {
                 biased;
                 message = stream.next() => match message {
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return,
-                    Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                    Some(Ok(Message::Ping(_))) => {}
+                    Some(Ok(Message::Pong(_))) => self.unread = None,
                     Some(Ok(message)) => self.hear(message, &opening).await,
                 },
                 Some(order) = orders.recv() => match order {
@@ -512,7 +517,14 @@ impl<D: Dialect> Session<D> {
 
     async fn say(&mut self, saying: &Saying) {
         let messages = self.dialect.say(saying);
+        if !matches!(saying, Saying::Huge(_)) {
+            return self.send_all(messages).await;
+        }
+        let (unread, read) = oneshot::channel();
+        tokio::spawn(holding(read));
+        self.unread = Some(unread);
         self.send_all(messages).await;
+        self.send(Message::Ping(Bytes::new())).await;
     }
 
     async fn send_all(&mut self, messages: Vec<Message>) {
