@@ -130,9 +130,12 @@ fn place_of_tool(root: &Node, tool: &str, path: &Path) -> Option<Path> {
 fn slips(text: &str) -> Vec<(&str, &'static str)> {
     let known = prompt::VARIABLES.map(|variable| variable.name);
     let word = |text: &str| text.chars().all(|c| c.is_alphanumeric() || " _-".contains(c));
-    let inside = text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0));
-    let strange = inside.filter(|inside| word(inside) && !known.contains(inside));
-    strange.filter_map(|inside| Some((inside, nearest(&inside.trim().to_lowercase(), &known)?))).collect()
+    let inside = || text.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0));
+    let strange = inside().filter(|inside| word(inside) && !known.contains(inside));
+    let of_facts = strange.filter_map(|inside| Some((inside, nearest(&inside.trim().to_lowercase(), &known)?)));
+    let is_channels =
+        |inside: &&str| inside.trim().to_lowercase().starts_with("channel.") && !prompt::is_placeholder(inside);
+    of_facts.chain(inside().filter(is_channels).map(|inside| (inside, "channel.NAME"))).collect()
 }
 
 /// Channel variables with secrets, besides PINs.

@@ -384,7 +384,16 @@ fn a_placeholder_that_is_nearly_one_is_warned_of_and_stays() {
              {caller_name}?",
         ]
     );
-    for prompt in ["{city} {\"a\": {\"b\": 1}}", "{", "{}", "{caller_name", "{ü}", "Hi {lead_id}"] {
+    for slip in ["Channel.AMDSTATUS", "channel.CALLERID(num)"] {
+        let told = warnings(&format!("Hi {{{slip}}}"));
+        assert!(
+            told[0].contains(&format!("{{{slip}}} is no placeholder")) && told[0].ends_with("{channel.NAME}?"),
+            "{told:?}"
+        );
+    }
+    for prompt in
+        ["{channel.AMDSTATUS}", "{city} {\"a\": {\"b\": 1}}", "{", "{}", "{caller_name", "{ü}", "Hi {lead_id}"]
+    {
         assert_eq!(warnings(prompt), [""; 0], "{prompt}");
     }
 }
