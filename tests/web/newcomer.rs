@@ -96,16 +96,18 @@ async fn the_demo_of_the_readme_is_seen_live_in_a_browser_with_what_it_prints() 
 
     // The demo stays until somebody says Ctrl-C.
     let said = terminal.wait_said("Enter: the caller dials again", SOON).await;
+    let record = program.wait_record(&id, SOON).await;
     let mut rest = &*said;
     for part in STORY {
         let found = rest.split_once(part);
-        (_, rest) = found.unwrap_or_else(|| panic!("{part:?} is missing, or not in its place:\n{said}"));
+        // The record has what was understood of each sentence.
+        (_, rest) =
+            found.unwrap_or_else(|| panic!("{part:?} is missing, or not in its place:\n{said}\n{}", record["entries"]));
     }
     // Beside the words with which they were called.
     for tool in ["mcp_aviation_atis", "hangup_call"] {
         assert_eq!(said.matches(&format!("agent   [{tool}: done]")).count(), 1, "{tool}:\n{said}");
     }
-    let record = program.wait_record(&id, SOON).await;
     assert_eq!(record["reason"]["label"], "agent_hung_up");
     assert!(record["turns"].as_array().is_some_and(|turns| turns.len() >= 3), "{record}");
     let words = record["entries"].to_string().to_lowercase();
