@@ -38,7 +38,7 @@ pub(super) fn warnings(config: &Config, root: &Node, catalog: &Catalog, file: &s
                 continue;
             };
             for (placeholder, meant) in value.as_str().map(slips).unwrap_or_default() {
-                let message = format!("{{{placeholder}}} is no placeholder and stays as it is written");
+                let message = format!("{{{placeholder}}} is not a placeholder and stays as it is written");
                 report.add(*line, &path, message, Some(format!("did you mean {{{meant}}}?")));
             }
         }
@@ -178,10 +178,10 @@ impl Check<'_> {
         for context in contexts {
             for (key, text) in [("prompt", Some(&*context.prompt)), ("greeting", context.greeting.as_deref())] {
                 let path = Path::default().key("contexts").key(&context.name).key(key);
-                if let Some(pin) =
+                if let Some(name) =
                     text.into_iter().flat_map(prompt::channel_variables).find(|name| private.contains(name))
                 {
-                    let message = format!("{{channel.{pin}}} is for tools and the policy, and no model may know it");
+                    let message = format!("{{channel.{name}}} is for tools and the policy, and no model may know it");
                     self.problem(&path, message, "take it out; the tool verify_pin compares a PIN");
                 }
             }

@@ -112,16 +112,15 @@ fn is_channel_variable(name: &str) -> bool {
     (1..=NAME_CHARS_MAX).contains(&name.len()) && name.chars().all(is_part)
 }
 
-/// The name of the placeholder with which this text begins.
-fn name_at(text: &str) -> Option<&str> {
-    let inside = text.strip_prefix('{')?;
-    let (name, _) = inside.split_once('}')?;
-    Placeholder::named(name).map(|_| name)
+/// The placeholder with which this text begins, and its name.
+fn placeholder_at(text: &str) -> Option<(&str, Placeholder<'_>)> {
+    let (name, _) = text.strip_prefix('{')?.split_once('}')?;
+    Some((name, Placeholder::named(name)?))
 }
 
 /// Names of the placeholders in `text`, in their order.
 fn names(text: &str) -> impl Iterator<Item = &str> {
-    text.match_indices('{').filter_map(|(open, _)| name_at(&text[open..]))
+    text.match_indices('{').filter_map(|(open, _)| placeholder_at(&text[open..])).map(|(name, _)| name)
 }
 
 /// `template` with its known `{placeholders}` filled. Unknown placeholders and braces that belong
@@ -133,8 +132,7 @@ pub fn fill(template: &str, facts: &CallFacts) -> String {
     while let Some(open) = rest.find('{') {
         filled += &rest[..open];
         rest = &rest[open..];
-        let found = name_at(rest).and_then(|name| Some((name, Placeholder::named(name)?)));
-        if let Some((name, placeholder)) = found {
+        if let Some((name, placeholder)) = placeholder_at(rest) {
             filled += &placeholder.value(facts);
             rest = &rest[name.len() + 2..];
         } else {

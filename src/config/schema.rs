@@ -50,14 +50,17 @@ pub fn mcp_server_schema() -> Value {
     let one = |transport: &str, required: &[&str], others: &[&str]| {
         let mut properties: Map<String, Value> =
             others.iter().map(|key| ((*key).into(), json!({ "not": {} }))).collect();
-        let variable = json!({ "type": "string", "pattern": "\\$\\{[A-Za-z_]" });
-        properties.insert("transport".into(), json!({ "anyOf": [{ "enum": [transport] }, variable] }));
+        properties.insert("transport".into(), json!({ "anyOf": [{ "enum": [transport] }, variable()] }));
         json!({ "required": required, "properties": properties })
     };
     let (of_stdio, of_http) = (["command", "cwd", "env"], ["url", "headers", "bearer_token"]);
-    server["oneOf"] =
-        json!([one("stdio", &of_stdio[..1], &of_http), one("http", &["transport", of_http[0]], &of_stdio),]);
+    server["oneOf"] = json!([one("stdio", &["command"], &of_http), one("http", &["transport", "url"], &of_stdio)]);
     server
+}
+
+/// The schema of a text with a variable of the environment in it.
+fn variable() -> Value {
+    json!({ "type": "string", "pattern": "\\$\\{[A-Za-z_]" })
 }
 
 /// The schema of a type, without references.
@@ -188,7 +191,7 @@ fn allow_variables(schema: &mut Value) {
                     test.insert(key, value);
                 }
             }
-            object.insert("anyOf".into(), json!([test, { "type": "string", "pattern": "\\$\\{[A-Za-z_]" }]));
+            object.insert("anyOf".into(), json!([test, variable()]));
         }
         _ => {}
     }

@@ -267,7 +267,7 @@ async fn take(shared: Arc<Shared>, ari: Ari, generation: Arc<Generation>, mut ar
         dialled_number: Redacted::new(text("FROM_DID").or_else(|| arrival.dialled.reveal().clone())),
         campaign_id: text("AI_CAMPAIGN_ID"),
         lead_id: text("AI_LEAD_ID"),
-        variables: named(&generation.config, &variables).into(),
+        variables: prompt_variables(&generation.config, &variables).into(),
         residency: Residency::Any,
     };
     let (transport, format) = (granted.audio.transport.label(), granted.audio.format);
@@ -313,7 +313,7 @@ async fn variables(ari: &Ari, arrival: &Arrival, config: &Config) -> BTreeMap<St
 }
 
 /// Variables of the channel that prompts and greetings name.
-fn named(config: &Config, variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+fn prompt_variables(config: &Config, variables: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let known = |name: &str| Some((name.to_owned(), variables.get(name)?.clone()));
     config.prompt_variables().into_iter().filter_map(known).collect()
 }

@@ -203,7 +203,7 @@ impl Options {
         answer.into_iter().chain(pause).chain(pressed.map(Entry::reply).unwrap_or_default()).collect()
     }
 
-    /// What the caller's newest words since the agent spoke mean. A note of the telephone system may stand behind them.
+    /// Entry that the caller's newest words since the agent spoke call for. A note of the telephone system may stand behind them.
     fn meant(&self, messages: &[Message]) -> Option<&Entry> {
         let mut since = messages.iter().rev().take_while(|message| !matches!(message, Message::Agent { .. }));
         let said =

@@ -367,7 +367,7 @@ mod tests {
     fn scripted(folder: &Path, script: &str, places: &'static Places) -> Arc<Recognizer> {
         let (program, source) = (folder.join("recognizer"), folder.join("recognizer.sh"));
         std::fs::write(&source, format!("#!/bin/sh\n{script}\n")).unwrap();
-        // What another test starts meanwhile may hold a file open that this program writes, which could not be started then.
+        // `install` writes the program: a file that this process has open for writing, or a test beside it has inherited, cannot be started.
         let installed = std::process::Command::new("install").args([&source, &program]).status();
         assert!(installed.unwrap().success());
         let (grammar, model) = (write_grammar(&["yes".into()]).unwrap(), folder.to_owned());

@@ -193,7 +193,7 @@ fn a_tool_outlives_its_agent_and_its_result_is_told_to_the_next() {
     assert!(!stage.seen.iter().any(|(_, output)| matches!(output, Output::CancelTool { .. })));
 }
 
-/// Whoever comes next knows only what it is told, and calls the tool again. The vendor may have announced that it goes.
+/// The next agent knows only what it is told, and calls the tool again, also where the vendor had announced the end of the session.
 #[test]
 fn a_tool_that_runs_when_its_agent_is_lost_runs_once_and_its_result_is_told_once() {
     for announced in [false, true] {

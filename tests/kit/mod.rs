@@ -72,8 +72,8 @@ pub fn program() -> PathBuf {
     this.ancestors().nth(2).expect("target/debug/deps").join("offhook")
 }
 
-/// Writes a script that is started next, by another program: of a file that this one writes, whatever a test beside it starts may hold
-/// a copy of the descriptor for a moment, and what is open for writing cannot be started.
+/// Writes a script that is started next. The program `install` writes it: a test beside this one that starts something may inherit a
+/// descriptor of a file that this process writes, and a file that is open for writing cannot be started.
 pub fn write_script(file: &Path, script: &str) {
     let mut install = Command::new("install")
         .args(["-m", "755", "/dev/stdin"])

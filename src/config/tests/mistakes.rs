@@ -378,16 +378,16 @@ fn a_placeholder_that_is_nearly_one_is_warned_of_and_stays() {
     assert_eq!(
         warnings("Hi {caller_nmae}, {caller_name} { Caller_Name }"),
         [
-            "test.yaml:5: contexts.desk.prompt: {caller_nmae} is no placeholder and stays as it is written; did you mean \
+            "test.yaml:5: contexts.desk.prompt: {caller_nmae} is not a placeholder and stays as it is written; did you mean \
              {caller_name}?",
-            "test.yaml:5: contexts.desk.prompt: { Caller_Name } is no placeholder and stays as it is written; did you mean \
+            "test.yaml:5: contexts.desk.prompt: { Caller_Name } is not a placeholder and stays as it is written; did you mean \
              {caller_name}?",
         ]
     );
     for slip in ["Channel.AMDSTATUS", "channel.CALLERID(num)"] {
         let told = warnings(&format!("Hi {{{slip}}}"));
         assert!(
-            told[0].contains(&format!("{{{slip}}} is no placeholder")) && told[0].ends_with("{channel.NAME}?"),
+            told[0].contains(&format!("{{{slip}}} is not a placeholder")) && told[0].ends_with("{channel.NAME}?"),
             "{told:?}"
         );
     }

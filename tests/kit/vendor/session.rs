@@ -122,7 +122,7 @@ struct Session<D> {
     heard_at: Instant,
     /// Answers to what was wanted beside the conversation.
     held: Vec<Message>,
-    /// Holds the clock until the engine has read a message that no socket takes at once: on a busy machine it would run meanwhile.
+    /// Holds the clock until the engine has read a message that is too long for one write: on a busy machine the clock would run meanwhile.
     unread: Option<oneshot::Sender<()>>,
     mute: bool,
     thinks: bool,

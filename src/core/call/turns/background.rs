@@ -1,11 +1,10 @@
 //! Background voices: a television, an office, a bar. They sound like speech, and are quieter than the caller.
 //!
-//! The background level is the 80th percentile of recent 100 ms blocks, and a caller has to be 3 dB louder; than steady noise not, while
-//! the agent is silent. Blocks are
-//! learnt at the beginning of the call, before anybody could have spoken; when they are not louder than the background or not
-//! speech; when they are far below a known caller while the agent speaks; and when a sound goes on for longer than a caller speaks
-//! without a pause. A pause of a second behind such a sound takes that back: it was a caller, since a television does not wait for
-//! the agent's answer.
+//! The background level is the 80th percentile of recent 100 ms blocks, and a caller has to be 3 dB louder, except over steady noise
+//! while the agent is silent. Blocks are learnt at the beginning of the call, before anybody could have spoken; when they are not louder
+//! than the background or not speech; when they are far below a known caller while the agent speaks; and when a sound goes on for longer
+//! than a caller speaks without a pause. A pause of a second behind such a sound takes that back: it was a caller, since a television
+//! does not wait for the agent's answer.
 
 use std::collections::VecDeque;
 
@@ -143,7 +142,7 @@ struct Beginning {
     blocks: u32,
     /// The first frame was audible, and nothing has shown it to be a caller's.
     is_background: bool,
-    /// Blocks of it with speech. One may be a mistake of the detector, which does not know the line's noise yet.
+    /// Blocks of the background with speech. One may be a mistake of the detector, which does not know the line's noise yet.
     voices: u32,
     /// The loudest of the first blocks.
     first_dbfs: f32,
